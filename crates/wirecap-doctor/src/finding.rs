@@ -490,8 +490,5 @@ rules! {
         threshold_percent: Option<u8>,
         /// R; null if unknown.
         chunks_per_pool: Option<u32>,
-        /// R with which the pool has room for what this queue lost, if a packet fits a cell: twice the R that
-        /// was, or more; null if unknown, or more than a pool can have.
-        enough_chunks: Option<u32>,
     }
 }

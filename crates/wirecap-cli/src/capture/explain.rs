@@ -71,13 +71,10 @@ fn account(port: &PortReport) -> PortAccount {
 }
 
 fn settings(report: &Report) -> AccountSettings {
-    let memory = &report.memory;
     AccountSettings {
         mode: Some(CaptureMode::with_threshold(report.threshold_percent)),
         threshold_percent: report.threshold_percent,
-        cells_per_chunk: Some(memory.cells_per_chunk),
-        chunks_per_pool: Some(memory.chunks_per_pool),
-        cell_bytes: Some(memory.cell_bytes),
+        chunks_per_pool: Some(report.memory.chunks_per_pool),
         workers: u32::try_from(report.workers.len()).ok(),
     }
 }
@@ -113,7 +110,7 @@ mod tests {
         report.ports[0].queues[0].account.lost.no_free_block = 640;
         let [line] = &skews(&report)[..] else { panic!() };
         let words = "null lost packets in queue 0, which had 90 % of all, of 4 queues (advanced mode, T = 60, R = 4); \
-                     what may help: larger pools: -R 14, instead of 4, has room for what was lost";
+                     what may help: against bursts, larger pools: twice the -R of 4";
         assert!(line.starts_with(words), "{line}");
 
         let with = |change: &dyn Fn(&mut Report)| {
@@ -122,7 +119,7 @@ mod tests {
             skews(&changed)
         };
         let basic = with(&|report| report.threshold_percent = None);
-        assert!(basic[0].contains("(basic mode, R = 4); what may help: advanced mode (-T 60)"), "{basic:?}");
+        assert!(basic[0].contains("(basic mode, R = 4); what may help: against bursts, larger"), "{basic:?}");
         assert_eq!(with(&|report| report.ports[0].queues[1].account.seen = 900), [""; 0], "two have as many");
         let added = |report: &mut Report| {
             report.ports[0].queues[1..].iter_mut().for_each(|queue| queue.mode = QueueMode::Host);

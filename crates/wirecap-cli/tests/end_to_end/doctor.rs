@@ -95,7 +95,8 @@ fn planted_faults_are_found_mended_and_the_mending_is_undone() {
     assert!(restored.len() == FOUND.len() && restored.iter().all(|setting| setting["outcome"] == "restored"));
     assert_eq!(settings(&lab), planted);
     let again = doctor(&lab, &["--undo"]);
-    assert_eq!(String::from_utf8(again.stdout).unwrap(), "nothing to restore: the journal is empty\n");
+    let words = format!("nothing to restore: the journal in {} is empty", lab.path("journal").display());
+    assert_eq!(String::from_utf8(again.stdout).unwrap().replace("\n    ", " "), words + "\n");
 }
 
 #[test]
@@ -126,7 +127,8 @@ fn an_interface_is_restored_under_its_new_name_and_only_in_its_namespace() {
         "not restored: /sys/class/net/r0/threaded to 1: its interface is in another network namespace;"
             .into(),
         format!(
-            "run wirecap doctor --undo in net:[{inode}] (lsns -t net), or if that is gone, remove {}",
+            "run wirecap doctor --undo --journal {} in net:[{inode}] (lsns -t net), or if that is gone, remove {}",
+            journal.display(),
             file.display()
         ),
     ] {
@@ -163,8 +165,10 @@ fn a_doctor_that_is_killed_leaves_what_can_be_undone() {
         running.signal(Signal::SIGKILL);
         let code = running.wait().code;
         finished += u32::from(code == Some(0));
+        // Before it had a journal, it has changed nothing.
+        let has_begun = journal.exists();
         let undone = doctor(&lab, &["--undo", "--json"]);
-        assert_eq!(undone.code, Some(0), "{undone:#?}");
+        assert_eq!(undone.code, Some(i32::from(!has_begun)), "{undone:#?}");
         assert_eq!(settings(&lab), planted, "round {round}: {undone:#?}");
     }
     assert!(finished < 30, "some were killed");
@@ -295,7 +299,7 @@ fn a_loss_of_one_busy_queue_is_explained_with_what_may_help() {
     lab.send(0, 0, 20_000, LiveOptions::default());
     running.wait_for("WARNING: r0 lost ");
     let ended = running.stop();
-    let line = "r0 lost packets in queue 0, which had 100 % of all, of 2 queues (advanced mode, T = 60, R = 4); what may help: larger pools: -R ";
+    let line = "r0 lost packets in queue 0, which had 100 % of all, of 2 queues (advanced mode, T = 60, R = 4); what may help: against bursts, larger pools: twice the -R of 4";
     // A process that hardly ran is reason enough.
     let always_ran = ended.account().0["stood_seconds"].as_f64() == Some(0.0);
     assert_eq!(ended.stderr.contains(line), always_ran, "{ended:#?}");
@@ -339,8 +343,10 @@ fn mistakes_are_reported() {
         (&["r0", "--measure"], 2, "--disk"),
         (&["r0", "r1", "--undo"], 2, "--undo restores the settings of all interfaces: leave out r0 r1"),
         (&["r0", "--disk", "/nonexistent/x"], 1, "cannot read /nonexistent"),
+        (&["--undo"], 1, "there is no journal to restore settings from: "),
     ] {
         let ended = doctor(&lab, arguments);
+        assert!(!lab.path("journal").exists(), "nothing was changed");
         assert_eq!((ended.code, ended.stdout.len()), (Some(code), 0), "{arguments:?}: {ended:#?}");
         assert!(ended.stderr.starts_with("wirecap: ") && ended.stderr.contains(words), "{words}: {ended:#?}");
     }

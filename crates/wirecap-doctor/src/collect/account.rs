@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Deserializer};
 
 use super::Error;
-use crate::snapshot::{AccountSettings, CaptureMode, PortAccount};
+use crate::snapshot::{AccountSettings, CaptureMode, PortAccount, QueueAccount};
 
 /// What an account says of a capture.
 #[derive(Debug)]
@@ -28,18 +28,52 @@ struct Record {
     memory: Memory,
     #[serde(default)]
     workers: Vec<serde::de::IgnoredAny>,
-    ports: Vec<PortAccount>,
+    ports: Vec<PortRecord>,
     #[serde(default)]
     stood_seconds: f64,
+}
+
+#[derive(Deserialize)]
+struct PortRecord {
+    name: String,
+    #[serde(default)]
+    dropped_before_xdp: u64,
+    #[serde(default)]
+    queues: Vec<QueueRecord>,
+}
+
+#[derive(Deserialize)]
+struct QueueRecord {
+    #[serde(default)]
+    mode: QueueMode,
+    #[serde(flatten)]
+    account: QueueAccount,
+}
+
+/// Who gets the packets of a queue.
+#[derive(Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum QueueMode {
+    /// The host: the queue was added after the start.
+    Host,
+    /// The capture, in whichever way.
+    #[default]
+    #[serde(other)]
+    Captured,
+}
+
+impl From<PortRecord> for PortAccount {
+    fn from(PortRecord { name, dropped_before_xdp, queues }: PortRecord) -> Self {
+        let captured = queues.into_iter().filter(|queue| queue.mode != QueueMode::Host);
+        Self { name, dropped_before_xdp, queues: captured.map(|queue| queue.account).collect() }
+    }
 }
 
 /// The memory of the capture.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Memory {
-    cells_per_chunk: Option<u32>,
     chunks_per_pool: Option<u32>,
-    cell_bytes: Option<u32>,
 }
 
 /// A value that may be null, but is there.
@@ -52,9 +86,7 @@ impl Record {
         AccountSettings {
             mode: self.threshold_percent.map(CaptureMode::with_threshold),
             threshold_percent: self.threshold_percent.flatten(),
-            cells_per_chunk: self.memory.cells_per_chunk,
             chunks_per_pool: self.memory.chunks_per_pool,
-            cell_bytes: self.memory.cell_bytes,
             workers: u32::try_from(self.workers.len()).ok().filter(|workers| *workers > 0),
         }
     }
@@ -70,7 +102,7 @@ pub fn read_account(path: &Path) -> Result<Account, Error> {
     let record: Result<Record, _> = serde_json::from_str(last);
     let account = |record: Record| Account {
         settings: record.settings(),
-        ports: record.ports,
+        ports: record.ports.into_iter().map(PortAccount::from).collect(),
         stood_seconds: record.stood_seconds,
     };
     record.map(account).map_err(|cause| Error::Content {
@@ -88,9 +120,10 @@ mod tests {
     fn the_last_account_of_a_file_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("account.json");
-        let queue = r#"{"queue":1,"seen":9,"lost":{"no_free_block":4,"left_at_stop":1}}"#;
+        let queue = r#"{"queue":1,"mode":"tap","seen":9,"lost":{"no_free_block":4,"left_at_stop":1}}"#;
+        let added = r#"{"queue":2,"mode":"host","seen":0,"lost":{}}"#;
         let record = format!(
-            r#"{{"ports":[{{"name":"eth1","dropped_before_xdp":2,"queues":[{queue}]}}],"stood_seconds":1.5}}"#
+            r#"{{"ports":[{{"name":"eth1","dropped_before_xdp":2,"queues":[{queue},{added}]}}],"stood_seconds":1.5}}"#
         );
         fs::write(&path, format!("{{\"ports\":[]}}\n{record}\n")).unwrap();
         let Account { settings, ports, stood_seconds } = read_account(&path).unwrap();
@@ -98,6 +131,7 @@ mod tests {
         assert_eq!(stood_seconds, 1.5);
         assert_eq!((ports[0].name.as_str(), ports[0].dropped_before_xdp), ("eth1", 2));
         assert_eq!((ports[0].lost().no_free_block, ports[0].seen()), (4, 9));
+        assert_eq!(ports[0].queues.len(), 1, "not the one that was added after the start");
         fs::write(&path, "packets\n").unwrap();
         let error = read_account(&path).unwrap_err();
         assert!(error.to_string().contains("is not what wirecap capture --json prints"), "{error}");
@@ -118,9 +152,7 @@ mod tests {
             AccountSettings {
                 mode: Some(CaptureMode::Advanced),
                 threshold_percent: Some(60),
-                cells_per_chunk: Some(64),
                 chunks_per_pool: Some(4),
-                cell_bytes: Some(2048),
                 workers: Some(2),
             }
         );

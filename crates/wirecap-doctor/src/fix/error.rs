@@ -23,13 +23,14 @@ pub enum Error {
 
     /// Other users could change the journal, and with it what is restored.
     #[error(
-        "users other than this one may write {}, and what a journal says is written to the machine; if you trust it, make the directory \
-         yours (chown, chmod go-w), or name another one",
+        "users other than this one may write {}, and what a journal says is written to the machine",
         path.display()
     )]
     Open {
         /// The directory.
         path: PathBuf,
+        /// Whether it is meant for the files of all users, like `/tmp`: its sticky bit is set.
+        is_sticky: bool,
     },
 
     /// A line of the journal is damaged, and not the last one.

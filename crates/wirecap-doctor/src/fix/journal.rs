@@ -110,12 +110,27 @@ impl Journal {
     /// [`Error::Journal`], [`Error::Busy`]; [`Error::Open`] if another user owns the directory or may write
     /// it.
     pub fn open(directory: &Path, place: Place) -> Result<Self, Error> {
-        let make = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-            directory.metadata()
-        };
-        if is_open_to_others(&make().map_err(Error::journal(directory))?) {
-            return Err(Error::Open { path: directory.into() });
+        let make = || DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        make().map_err(Error::journal(directory))?;
+        Self::open_existing(directory, place)
+    }
+
+    /// Opens the journal in a directory, if there is one.
+    ///
+    /// # Errors
+    /// Like [`Self::open`].
+    pub fn find(directory: &Path, place: Place) -> Result<Option<Self>, Error> {
+        match directory.try_exists().map_err(Error::journal(directory))? {
+            true => Self::open_existing(directory, place).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn open_existing(directory: &Path, place: Place) -> Result<Self, Error> {
+        let metadata = directory.metadata().map_err(Error::journal(directory))?;
+        if is_open_to_others(&metadata) {
+            let is_sticky = metadata.mode() & 0o1000 != 0;
+            return Err(Error::Open { path: directory.into(), is_sticky });
         }
         let lock = || {
             let file = File::options().create(true).append(true).mode(0o600).open(directory.join("lock"))?;
@@ -318,8 +333,18 @@ mod tests {
         }
         if geteuid().is_root() {
             chown(&directory, Some(1), None).unwrap();
-            assert!(matches!(open(), Err(Error::Open { path }) if path == directory));
+            assert!(matches!(open(), Err(Error::Open { path, is_sticky: false }) if path == directory));
         }
+    }
+
+    #[test]
+    fn looking_for_a_journal_makes_none() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("journal");
+        let find = || Journal::find(&directory, place()).map(|found| found.is_some());
+        assert!(!find().unwrap() && !directory.exists());
+        drop(Journal::open(&directory, place()).unwrap());
+        assert!(find().unwrap());
     }
 
     #[test]

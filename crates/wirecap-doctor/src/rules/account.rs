@@ -1,7 +1,5 @@
 //! What was lost already: by an earlier capture, and by the NIC since its driver was loaded.
 
-use wirecap_core::Geometry;
-
 use super::{of, of_machine};
 use crate::{
     finding::{Evidence, Finding, Severity},
@@ -12,8 +10,6 @@ use crate::{
 const PACKETS_PER_MISS: u64 = 1_000_000;
 /// From this part of all packets on, in percent, a queue has most of them.
 const MOST_PERCENT: u64 = 60;
-/// No R is named with which all pools together take more memory than this: what fills it is no burst.
-const MOST_POOL_BYTES: u64 = 8 << 30;
 
 pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> {
     let (missed, received) = (interface.counters.missed, interface.counters.received);
@@ -62,7 +58,6 @@ fn of_port(port: &PortAccount, snapshot: &Snapshot) -> Vec<Finding> {
 /// depend on their queue.
 fn skew(port: &PortAccount, seen: u64, snapshot: &Snapshot) -> Option<Evidence> {
     let settings = &snapshot.account_settings;
-    let all_queues = snapshot.account.iter().map(|port| port.queues.len() as u64).sum();
     let busiest = port.queues.iter().max_by_key(|queue| queue.seen)?;
     let percent = (busiest.seen * 100).checked_div(seen)?;
     let is_skewed = port.queues.len() > 1 && percent >= MOST_PERCENT && settings.workers != Some(1);
@@ -76,23 +71,7 @@ fn skew(port: &PortAccount, seen: u64, snapshot: &Snapshot) -> Option<Evidence> 
         mode,
         threshold_percent,
         chunks_per_pool,
-        // How many cells would have emptied a ring in time is unknown.
-        enough_chunks: enough_chunks(settings, all_queues, no_buffer)
-            .filter(|_| busiest.lost.rx_ring_full == 0),
     })
-}
-
-/// R with which a pool has room for these packets, too, each in a cell of its own; at least twice the R that
-/// was. `None` if it is not known, or too much for pools of all queues.
-fn enough_chunks(settings: &AccountSettings, queues: u64, lost: u64) -> Option<u32> {
-    let &AccountSettings { cells_per_chunk, chunks_per_pool, cell_bytes, .. } = settings;
-    let (cells, chunks, cell_bytes) = (cells_per_chunk?, chunks_per_pool?, cell_bytes?);
-    let largest = Geometry::new(cells, 1, cell_bytes).ok()?.max_chunks();
-    let chunks = u64::from(chunks);
-    let enough = (chunks + lost.div_ceil(u64::from(cells))).max(2 * chunks);
-    let bytes_per_chunk = u64::from(cells) * u64::from(cell_bytes) * queues;
-    let fits = enough.saturating_mul(bytes_per_chunk) <= MOST_POOL_BYTES;
-    u32::try_from(enough).ok().filter(|enough| fits && *enough <= largest)
 }
 
 #[cfg(test)]
@@ -152,59 +131,40 @@ mod tests {
         assert_eq!(account(ring, 0, [60, 40]), [Rule::LostRingFull], "a larger pool would not help");
     }
 
-    /// The skew that a capture with these settings reports, whose busy queue lost this many packets.
-    fn skew_with(settings: AccountSettings, no_free_block: u64, rx_ring_full: u64) -> Option<Evidence> {
-        let lost = LostPackets { no_free_block, rx_ring_full, ..LostPackets::default() };
+    /// The skew that a capture with these settings reports.
+    fn skew_with(settings: AccountSettings) -> Option<Evidence> {
+        let lost = LostPackets { no_free_block: 1, ..LostPackets::default() };
         let busy = QueueAccount { queue: 0, seen: 16_936, lost };
         let idle = QueueAccount { queue: 1, ..QueueAccount::default() };
         let port = PortAccount { name: "eth1".into(), queues: vec![busy, idle], ..PortAccount::default() };
         let findings = found_after(|snapshot| {
             (snapshot.account, snapshot.account_settings) = (vec![port.clone()], settings);
         });
-        findings
-            .into_iter()
-            .map(|finding| finding.evidence)
-            .find(|evidence| evidence.rule() == Rule::SkewedQueues)
+        let mut evidence = findings.into_iter().map(|finding| finding.evidence);
+        evidence.find(|evidence| evidence.rule() == Rule::SkewedQueues)
     }
 
     #[test]
-    fn a_skew_has_the_mode_and_an_r_that_is_enough() {
+    fn a_skew_has_the_settings_of_the_capture() {
         let settings = AccountSettings {
             mode: Some(CaptureMode::Advanced),
             threshold_percent: Some(60),
-            cells_per_chunk: Some(64),
             chunks_per_pool: Some(4),
-            cell_bytes: Some(2048),
             workers: Some(2),
         };
-        let expected = |enough_chunks| {
-            Some(Evidence::SkewedQueues {
-                port: "eth1".into(),
-                queue: 0,
-                percent: 100,
-                queues: 2,
-                mode: Some(CaptureMode::Advanced),
-                threshold_percent: Some(60),
-                chunks_per_pool: Some(4),
-                enough_chunks,
-            })
+        let expected = Evidence::SkewedQueues {
+            port: "eth1".into(),
+            queue: 0,
+            percent: 100,
+            queues: 2,
+            mode: Some(CaptureMode::Advanced),
+            threshold_percent: Some(60),
+            chunks_per_pool: Some(4),
         };
-        // 11,326 packets take 177 chunks of 64 cells.
-        assert_eq!(skew_with(settings, 11_326, 0), expected(Some(181)));
-        assert_eq!(skew_with(settings, 1, 0), expected(Some(8)), "twice as many at least");
-        assert_eq!(skew_with(settings, 1 << 22, 0), expected(None), "no pool is as large");
-        assert_eq!(skew_with(settings, 2_000_000, 0), expected(Some(31_254)));
-        assert_eq!(skew_with(settings, 2_100_000, 0), expected(None), "two pools would take over 8 GiB");
-        let large_cells = AccountSettings { cell_bytes: Some(4096), ..settings };
-        assert_eq!(skew_with(large_cells, 1_000_000, 0), expected(Some(15_629)));
-        assert_eq!(skew_with(large_cells, 1_100_000, 0), expected(None), "the same, of larger cells");
-        assert_eq!(skew_with(AccountSettings { workers: Some(1), ..settings }, 1, 0), None);
-        assert_eq!(skew_with(settings, 1, 1), expected(None), "the ring was not emptied in time");
-        let unknown = skew_with(AccountSettings::default(), 1, 0);
-        assert!(
-            matches!(unknown, Some(Evidence::SkewedQueues { mode: None, enough_chunks: None, .. })),
-            "{unknown:?}"
-        );
+        assert_eq!(skew_with(settings), Some(expected));
+        assert_eq!(skew_with(AccountSettings { workers: Some(1), ..settings }), None);
+        let unknown = skew_with(AccountSettings::default());
+        assert!(matches!(unknown, Some(Evidence::SkewedQueues { mode: None, .. })), "{unknown:?}");
     }
 
     #[test]

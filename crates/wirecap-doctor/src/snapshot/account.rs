@@ -31,12 +31,8 @@ pub struct AccountSettings {
     pub mode: Option<CaptureMode>,
     /// T, in percent; `None` in basic mode, too.
     pub threshold_percent: Option<u8>,
-    /// M.
-    pub cells_per_chunk: Option<u32>,
     /// R.
     pub chunks_per_pool: Option<u32>,
-    /// Size of a cell in bytes.
-    pub cell_bytes: Option<u32>,
     /// How many workers there were.
     pub workers: Option<u32>,
 }

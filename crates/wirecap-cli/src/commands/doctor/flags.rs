@@ -6,6 +6,7 @@ use clap::Args;
 use wirecap_core::choice::UnknownName;
 use wirecap_doctor::Rule;
 
+use super::journal;
 use crate::{flags::INTERFACE, values::bytes};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -18,11 +19,6 @@ Examples:
   wirecap doctor --undo                            restores every setting as it was
 
 Findings do not change the exit code, unless --fail-on-findings is given: then it is 4 if there is a problem or a warning.";
-
-/// The journal of `--fix`.
-// Not beneath `/var/lib/wirecap`, which belongs to the user of the services: `--undo` writes, as root, what
-// the journal says.
-const JOURNAL: &str = "/var/lib/wirecap-doctor";
 
 /// What to examine, and what to do about it.
 #[derive(Debug, Args)]
@@ -60,7 +56,7 @@ pub(crate) struct DoctorFlags {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["interfaces", "disk", "record"])]
     pub(crate) snapshot: Option<PathBuf>,
     /// Directory of the journal that --fix writes and --undo reads.
-    #[arg(long, value_name = "DIR", default_value = JOURNAL)]
+    #[arg(long, value_name = "DIR", default_value = journal::USUAL)]
     pub(crate) journal: PathBuf,
     /// Exit with code 4 if there is a problem or a warning.
     #[arg(long)]

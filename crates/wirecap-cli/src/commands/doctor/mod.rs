@@ -8,20 +8,21 @@
 //! What is found and changed is decided in `wirecap-doctor`; here are the flags and the words.
 
 pub(crate) mod flags;
+mod journal;
 pub(crate) mod report;
 
-use std::{fs, io, path::Path, time::SystemTime};
+use std::{fs, path::Path, time::SystemTime};
 
 use anyhow::{Result, anyhow, ensure};
 use wirecap_doctor::{
     Change, Finding, Rule, Severity, Snapshot,
     collect::{self, Account},
     examine,
-    fix::{self, Applied, ApplyOutcome, Journal, LiveSettings, Place, apply, undo},
+    fix::{Applied, ApplyOutcome, apply, undo},
     snapshot::PortAccount,
 };
 
-use self::{flags::DoctorFlags, report::Diagnosis};
+use self::{flags::DoctorFlags, journal::JournalDirectory, report::Diagnosis};
 use crate::{
     exit::{Exit, Usage},
     print::{head::Head, printable::json, stdio::print_stdout},
@@ -33,7 +34,8 @@ use crate::{
 /// An interface or a file cannot be read, or the journal cannot be kept.
 pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
     let head = Head::new("doctor", SystemTime::now());
-    let mut diagnosis = Diagnosis::default();
+    let journal = JournalDirectory::from(flags.journal.as_path());
+    let mut diagnosis = Diagnosis { journal: journal.clone(), ..Diagnosis::default() };
     if flags.undo {
         ensure!(
             flags.interfaces.is_empty(),
@@ -42,8 +44,10 @@ pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
                 flags.interfaces.join(" ")
             )
         );
-        let (journal, settings) = open(&flags.journal)?;
-        diagnosis.restored = Some(undo(&journal, &settings).map_err(describe)?);
+        diagnosis.restored = Some(match journal.open_to_undo()? {
+            Some((open, settings)) => undo(&open, &settings).map_err(|error| journal.describe(&error))?,
+            None => Vec::new(),
+        });
     } else {
         diagnosis.snapshot = snapshot(flags)?;
         diagnosis.findings = examine(&diagnosis.snapshot);
@@ -53,8 +57,9 @@ pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
         if let Some(rules) = &flags.fix {
             let changes = changes(&diagnosis.findings, rules);
             diagnosis.unrequested = unrequested(&diagnosis.findings, rules);
-            let (journal, settings) = open(&flags.journal)?;
-            diagnosis.applied = Some(apply(&journal, &settings, changes).map_err(describe)?);
+            let (open, settings) = journal.open()?;
+            let applied = apply(&open, &settings, changes).map_err(|error| journal.describe(&error))?;
+            diagnosis.applied = Some(applied);
         }
     }
     let text = if flags.json { json(&diagnosis.record(head)) } else { diagnosis.describe() };
@@ -135,24 +140,6 @@ fn unrequested(findings: &[Finding], rules: &[Rule]) -> Vec<Rule> {
     left
 }
 
-fn open(directory: &Path) -> Result<(Journal, LiveSettings)> {
-    let place = Place::current().map_err(|cause| anyhow!("cannot read the network namespace: {cause}"))?;
-    Ok((Journal::open(directory, place).map_err(describe)?, LiveSettings::open()?))
-}
-
-/// The error with what helps.
-fn describe(error: fix::Error) -> anyhow::Error {
-    match &error {
-        fix::Error::Journal { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied => {
-            anyhow!("{error}; run it as root")
-        }
-        fix::Error::Damaged { path, .. } => {
-            anyhow!("{error}; mend or remove the line, or move {} away", path.display())
-        }
-        _ => error.into(),
-    }
-}
-
 fn exit(diagnosis: &Diagnosis, fail_on_findings: bool) -> Exit {
     let applied = diagnosis.applied.iter().flatten();
     let restored = diagnosis.restored.iter().flatten();
@@ -167,8 +154,10 @@ fn exit(diagnosis: &Diagnosis, fail_on_findings: bool) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use wirecap_doctor::{
-        Evidence, Setting,
+        Evidence, Setting, Value,
         setting::NapiFile,
         snapshot::{AccountSettings, Disk, Interface, Napi},
     };
@@ -230,6 +219,25 @@ mod tests {
         assert!(named.ends_with("\nnothing was changed\n"), "{named}");
         let none = after_fix(Vec::new(), &[]);
         assert!(none.ends_with("nothing was changed\n"), "{none}");
+    }
+
+    #[test]
+    fn commands_that_are_printed_name_a_journal_that_is_not_the_usual_one() {
+        let change = findings().remove(0).changes.remove(0);
+        let text = |journal: &str, outcome| {
+            let applied = Some(vec![Applied { change: change.clone(), outcome }]);
+            let journal = JournalDirectory::from(Path::new(journal));
+            let findings = findings().split_off(1);
+            let unrequested = unrequested(&findings, &[]);
+            Diagnosis { journal, applied, unrequested, ..Diagnosis::default() }.describe()
+        };
+        let made = text("./j", ApplyOutcome::Made).replace("\n    ", " ");
+        assert!(made.contains("wirecap doctor --undo --journal ./j restores these settings\n"), "{made}");
+        assert!(made.ends_with("wirecap doctor --journal ./j --fix=governor\n"), "{made}");
+        let usual = text(journal::USUAL, ApplyOutcome::Made);
+        assert!(usual.contains("wirecap doctor --undo restores these settings\n"), "{usual}");
+        let stale = text("./j", ApplyOutcome::Stale(Value::Switch(true)));
+        assert!(!stale.contains("restores"), "{stale}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use wirecap_doctor::{
     snapshot::{Disk, FileSystem, Interface},
 };
 
+use super::journal::JournalDirectory;
 use crate::{
     print::{head::Head, layout::paragraph},
     text::{
@@ -28,6 +29,7 @@ const MAX_CHANGES: usize = 4;
 /// What was found and done.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnosis {
+    pub(crate) journal: JournalDirectory,
     pub(crate) snapshot: Snapshot,
     pub(crate) findings: Vec<Finding>,
     /// What `--fix` did.
@@ -201,7 +203,7 @@ impl Diagnosis {
             from: setting::value(&change.from),
             to: setting::value(&change.to),
             command: setting::command(change),
-            undo: setting::undo(change),
+            undo: setting::undo(change).unwrap_or_else(|| self.undo()),
             disturbs: setting::disturbance(&change.setting, self.host_uses(change.setting.interface())),
             needs_request: change.setting.needs_request(),
         }
@@ -216,7 +218,7 @@ impl Diagnosis {
     /// The report as text.
     pub(crate) fn describe(&self) -> String {
         if let Some(restored) = &self.restored {
-            return describe_restored(restored);
+            return self.describe_restored(restored);
         }
         let mut text: String = self.findings.iter().map(|finding| self.describe_finding(finding)).collect();
         for interface in &self.snapshot.interfaces {
@@ -240,7 +242,7 @@ impl Diagnosis {
             Some(applied) => {
                 text.extend(applied.iter().map(|applied| paragraph(&describe_applied(applied))));
                 if applied.iter().any(Applied::is_made) {
-                    text += "wirecap doctor --undo restores these settings\n";
+                    text += &paragraph(&format!("{} restores these settings", self.undo()));
                 }
                 let rest = self.on_request();
                 if !rest.is_empty() {
@@ -301,10 +303,55 @@ impl Diagnosis {
         format!(": some changes are made only if you name their rule: {} --fix={rules}", self.command())
     }
 
-    /// The command that examines the same interfaces.
+    /// The command that examines the same interfaces, with the same journal.
     fn command(&self) -> String {
         let names = self.snapshot.interfaces.iter().map(|interface| interface.name.as_str());
-        ["wirecap doctor"].into_iter().chain(names).collect::<Vec<_>>().join(" ")
+        let command = ["wirecap doctor"].into_iter().chain(names).collect::<Vec<_>>().join(" ");
+        command + &self.journal.flag()
+    }
+
+    /// The command that restores what the journal has.
+    fn undo(&self) -> String {
+        format!("wirecap doctor --undo{}", self.journal.flag())
+    }
+
+    fn describe_restored(&self, restored: &[Restored]) -> String {
+        if restored.is_empty() {
+            return paragraph(&format!("nothing to restore: the journal in {} is empty", self.journal));
+        }
+        restored.iter().map(|restored| paragraph(&self.describe_one_restored(restored))).collect()
+    }
+
+    fn describe_one_restored(&self, restored: &Restored) -> String {
+        let (name, value) = (setting::name(&restored.setting), setting::value(&restored.value));
+        let undo = self.undo();
+        match &restored.outcome {
+            UndoOutcome::Restored => format!("restored: {name} is {value}"),
+            UndoOutcome::Unchanged => format!("unchanged: {name} is {value} already"),
+            UndoOutcome::Gone => format!("gone: {name}"),
+            UndoOutcome::Restarted => {
+                format!("left alone: {name}: the machine was restarted since, which resets it")
+            }
+            UndoOutcome::Changed(now) => {
+                let now = setting::value(now);
+                format!("left alone: {name} was {value}, and has become {now} by other hands since")
+            }
+            UndoOutcome::Hidden { namespace: Some(inode) } => format!(
+                "not restored: {name} to {value}: it is not visible in this network namespace; run {undo} in \
+                 net:[{inode}], where it was changed (lsns -t net)"
+            ),
+            UndoOutcome::Elsewhere { namespace, file } => format!(
+                "not restored: {name} to {value}: its interface is in another network namespace; run {undo} in \
+                 net:[{namespace}] (lsns -t net), or if that is gone, remove {}",
+                file.display()
+            ),
+            UndoOutcome::Hidden { namespace: None } => {
+                format!(
+                    "not restored: {name} to {value}: it is not visible now; once it is, run {undo} again"
+                )
+            }
+            UndoOutcome::Refused(cause) => format!("not restored: {name} to {value}: {cause}"),
+        }
     }
 }
 
@@ -416,41 +463,6 @@ impl RestoredRecord {
         let value = setting::value(&restored.value);
         Self { setting: setting::name(&restored.setting), value, outcome, error }
     }
-}
-
-fn describe_restored(restored: &[Restored]) -> String {
-    if restored.is_empty() {
-        return "nothing to restore: the journal is empty\n".into();
-    }
-    let line = |restored: &Restored| {
-        let (name, value) = (setting::name(&restored.setting), setting::value(&restored.value));
-        paragraph(&match &restored.outcome {
-            UndoOutcome::Restored => format!("restored: {name} is {value}"),
-            UndoOutcome::Unchanged => format!("unchanged: {name} is {value} already"),
-            UndoOutcome::Gone => format!("gone: {name}"),
-            UndoOutcome::Restarted => {
-                format!("left alone: {name}: the machine was restarted since, which resets it")
-            }
-            UndoOutcome::Changed(now) => {
-                let now = setting::value(now);
-                format!("left alone: {name} was {value}, and has become {now} by other hands since")
-            }
-            UndoOutcome::Hidden { namespace: Some(inode) } => format!(
-                "not restored: {name} to {value}: it is not visible in this network namespace; run wirecap doctor \
-                 --undo in net:[{inode}], where it was changed (lsns -t net)"
-            ),
-            UndoOutcome::Elsewhere { namespace, file } => format!(
-                "not restored: {name} to {value}: its interface is in another network namespace; run wirecap doctor \
-                 --undo in net:[{namespace}] (lsns -t net), or if that is gone, remove {}",
-                file.display()
-            ),
-            UndoOutcome::Hidden { namespace: None } => format!(
-                "not restored: {name} to {value}: it is not visible now; once it is, run wirecap doctor --undo again"
-            ),
-            UndoOutcome::Refused(cause) => format!("not restored: {name} to {value}: {cause}"),
-        })
-    };
-    restored.iter().map(line).collect()
 }
 
 #[cfg(test)]

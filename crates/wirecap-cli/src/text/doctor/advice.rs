@@ -2,6 +2,9 @@
 
 use wirecap_doctor::{Evidence, Rule, snapshot::CaptureMode};
 
+/// Up to this T, in percent, other workers help early.
+const EARLY_PERCENT: u8 = 20;
+
 /// What a finding of a rule costs, and what helps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Advice {
@@ -216,8 +219,8 @@ pub(crate) fn of(rule: Rule) -> Advice {
         ),
         Rule::SkewedQueues => (
             "one pool had to hold most of the packets, and one worker had most of the work",
-            "in basic mode, advanced mode (-T 60), so that other workers help; in advanced mode, larger pools (-R) or a lower -T; in both, \
-             on a NIC, a hash over more fields (ethtool -N)",
+            "against bursts, larger pools (-R); against lasting skew, in basic mode, advanced mode (-T 60), so that other workers help, and in \
+             advanced mode, a lower -T, so that they help earlier; on a NIC, a hash over more fields (ethtool -N)",
         ),
     };
     Advice { cost, remedy }
@@ -226,45 +229,27 @@ pub(crate) fn of(rule: Rule) -> Advice {
 /// What helps against what a rule saw: the advice of its rule, or more precise words.
 pub(crate) fn remedy(evidence: &Evidence) -> String {
     match evidence {
-        Evidence::SkewedQueues {
-            mode: Some(mode),
-            threshold_percent,
-            chunks_per_pool,
-            enough_chunks,
-            ..
-        } => {
+        Evidence::SkewedQueues { mode: Some(mode), threshold_percent, chunks_per_pool, .. } => {
+            let present = chunks_per_pool.map_or(String::new(), |chunks| format!(" of {chunks}"));
             let helpers = match mode {
-                CaptureMode::Basic => "advanced mode (-T 60), so that other workers help".into(),
-                CaptureMode::Advanced => {
-                    let pools = larger_pools(*chunks_per_pool, *enough_chunks);
-                    format!("{pools}{}", lower_threshold(*threshold_percent))
-                }
+                CaptureMode::Basic => "; against lasting skew, advanced mode (-T 60)".into(),
+                CaptureMode::Advanced => lower_threshold(*threshold_percent),
             };
-            format!("{helpers}; on a NIC, a hash over more fields (ethtool -N)")
+            format!(
+                "against bursts, larger pools: twice the -R{present}, and again as memory allows{helpers}; on a NIC, \
+                 a hash over more fields (ethtool -N)"
+            )
         }
         evidence => of(evidence.rule()).remedy.into(),
     }
 }
 
-/// An R that is enough, as far as the account says one.
-fn larger_pools(chunks: Option<u32>, enough: Option<u32>) -> String {
-    match (chunks, enough) {
-        (Some(chunks), Some(enough)) => {
-            format!("larger pools: -R {enough}, instead of {chunks}, has room for what was lost")
-        }
-        (Some(chunks), None) => {
-            format!("against bursts, larger pools: twice the -R of {chunks}, and again as memory allows")
-        }
-        (None, _) => "against bursts, larger pools: twice the -R, and again as memory allows".into(),
-    }
-}
-
+/// Advice for advanced mode; empty if workers help early already.
 fn lower_threshold(threshold: Option<u8>) -> String {
     match threshold {
-        // They help at once.
-        Some(0) => String::new(),
-        Some(percent) => format!("; a lower -T than {percent}, so that other workers help earlier"),
-        None => "; a lower -T, so that other workers help earlier".into(),
+        Some(percent) if percent <= EARLY_PERCENT => String::new(),
+        Some(percent) => format!("; against lasting skew, a lower -T than {percent}"),
+        None => "; against lasting skew, a lower -T".into(),
     }
 }
 
@@ -278,23 +263,26 @@ mod tests {
 
     #[test]
     fn skewed_queues_get_advice_for_the_mode_of_the_capture() {
-        let remedy = |mode, threshold_percent, chunks_per_pool, enough_chunks| {
-            remedy(&skewed(mode, threshold_percent, chunks_per_pool, enough_chunks))
+        let remedy = |mode, threshold_percent, chunks_per_pool| {
+            remedy(&skewed(mode, threshold_percent, chunks_per_pool))
         };
         let advanced = Some(CaptureMode::Advanced);
         assert_eq!(
-            remedy(advanced, Some(60), Some(4), Some(181)),
-            "larger pools: -R 181, instead of 4, has room for what was lost; a lower -T than 60, so that other workers help \
-             earlier; on a NIC, a hash over more fields (ethtool -N)"
+            remedy(advanced, Some(60), Some(4)),
+            "against bursts, larger pools: twice the -R of 4, and again as memory allows; against lasting skew, a lower -T \
+             than 60; on a NIC, a hash over more fields (ethtool -N)"
         );
         assert_eq!(
-            remedy(advanced, Some(0), Some(4), None),
+            remedy(advanced, Some(EARLY_PERCENT), Some(4)),
             "against bursts, larger pools: twice the -R of 4, and again as memory allows; on a NIC, a hash over more fields (ethtool -N)"
         );
-        let basic = remedy(Some(CaptureMode::Basic), None, Some(4), Some(181));
-        assert!(basic.starts_with("advanced mode (-T 60), so that other workers help;"), "{basic}");
-        let unknown = remedy(None, None, None, None);
-        assert!(unknown.contains("in basic mode, advanced") && unknown.contains("in advanced mode, larger"));
+        assert_eq!(
+            remedy(Some(CaptureMode::Basic), None, Some(4)),
+            "against bursts, larger pools: twice the -R of 4, and again as memory allows; against lasting skew, advanced \
+             mode (-T 60); on a NIC, a hash over more fields (ethtool -N)"
+        );
+        let unknown = remedy(None, None, None);
+        assert!(unknown.contains("in basic mode, advanced") && unknown.contains("in advanced mode, a lower"));
     }
 
     #[test]

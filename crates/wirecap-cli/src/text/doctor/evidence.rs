@@ -211,16 +211,7 @@ pub(crate) fn describe(evidence: &Evidence) -> String {
         Evidence::LostBeforeXdp { port, lost, seen } => {
             lost_packets(port, *lost, *seen, "the NIC or its driver had no room")
         }
-        Evidence::SkewedQueues {
-            port,
-            queue,
-            percent,
-            queues,
-            mode,
-            threshold_percent,
-            chunks_per_pool,
-            ..
-        } => {
+        Evidence::SkewedQueues { port, queue, percent, queues, mode, threshold_percent, chunks_per_pool } => {
             let settings = [
                 mode.map(|mode| format!("{mode} mode")),
                 threshold_percent.map(|percent| format!("T = {percent}")),
@@ -268,7 +259,6 @@ pub(super) mod tests {
         mode: Option<CaptureMode>,
         threshold_percent: Option<u8>,
         chunks_per_pool: Option<u32>,
-        enough_chunks: Option<u32>,
     ) -> Evidence {
         Evidence::SkewedQueues {
             port: "m1".into(),
@@ -278,7 +268,6 @@ pub(super) mod tests {
             mode,
             threshold_percent,
             chunks_per_pool,
-            enough_chunks,
         }
     }
 
@@ -306,13 +295,10 @@ pub(super) mod tests {
                 "/a took 90 MB/s in a test, and the links bring up to 1250 MB/s",
             ),
             (
-                skewed(Some(CaptureMode::Advanced), Some(60), Some(4), None),
+                skewed(Some(CaptureMode::Advanced), Some(60), Some(4)),
                 "m1 lost packets in queue 0, which had 90 % of all, of 2 queues (advanced mode, T = 60, R = 4)",
             ),
-            (
-                skewed(None, None, None, None),
-                "m1 lost packets in queue 0, which had 90 % of all, of 2 queues",
-            ),
+            (skewed(None, None, None), "m1 lost packets in queue 0, which had 90 % of all, of 2 queues"),
         ];
         for (evidence, sentence) in cases {
             assert_eq!(describe(&evidence), sentence);

@@ -57,11 +57,11 @@ pub(crate) fn value(value: &Value) -> String {
 
 /// The command that makes a change.
 pub(crate) fn command(change: &Change) -> String {
-    to(&change.setting, &change.from, &change.to)
+    to(&change.setting, &change.from, &change.to).unwrap_or_default()
 }
 
-/// The command that undoes a change.
-pub(crate) fn undo(change: &Change) -> String {
+/// The command that undoes a change; `None` if only the journal can.
+pub(crate) fn undo(change: &Change) -> Option<String> {
     to(&change.setting, &change.to, &change.from)
 }
 
@@ -74,8 +74,9 @@ pub(crate) fn disturbance(setting: &Setting, host_uses_it: bool) -> Option<&'sta
 }
 
 /// The command that sets a setting, with what differs.
-fn to(setting: &Setting, from: &Value, to: &Value) -> String {
-    match (setting, from, to) {
+/// `None` if no command writes such a value.
+fn to(setting: &Setting, from: &Value, to: &Value) -> Option<String> {
+    Some(match (setting, from, to) {
         (Setting::Rings { interface }, Value::Rings(from), Value::Rings(to)) => {
             format!("ethtool -G {interface} {}", difference(&rings_of(from), &rings_of(to)))
         }
@@ -91,14 +92,13 @@ fn to(setting: &Setting, from: &Value, to: &Value) -> String {
         (Setting::Offload { interface, name }, _, Value::Switch(on)) => {
             format!("ethtool -K {interface} {name} {}", switch(u32::from(*on)))
         }
-        (Setting::RssTable { interface }, _, Value::Table(table)) => match evenly(table) {
-            Some(queues) => format!("ethtool -X {interface} equal {queues}"),
-            None => "wirecap doctor --undo".into(),
-        },
+        (Setting::RssTable { interface }, _, Value::Table(table)) => {
+            format!("ethtool -X {interface} equal {}", evenly(table)?)
+        }
         (Setting::Kernel { name }, _, Value::Text(text)) => format!("sysctl -w {name}={text}"),
         (setting, _, Value::Text(text)) => format!("echo {text} > {}", path(setting)),
-        _ => String::new(),
-    }
+        _ => return None,
+    })
 }
 
 /// The number of queues that a table is spread over evenly, as ethtool does it.
@@ -183,9 +183,13 @@ mod tests {
             let change = Change { setting, from: from.clone(), to: to.clone() };
             assert_eq!(command(&change), expected);
             let back = Change { setting: change.setting.clone(), from: to, to: from };
-            assert_eq!(undo(&change), command(&back));
+            assert_eq!(undo(&change), Some(command(&back)));
         }
         assert_eq!(evenly(&[0, 1, 3]), None);
+        let uneven = Value::Table(vec![0, 1, 3]);
+        let change =
+            Change { setting: Setting::RssTable { interface: interface() }, from: uneven, to: table(2) };
+        assert_eq!(undo(&change), None);
         assert_eq!(value(&table(2)), "16 entries for queues 0-1");
     }
 }
