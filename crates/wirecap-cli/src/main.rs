@@ -149,7 +149,9 @@ fn run(command: Command) -> Result<Exit> {
         Command::Capture(flags) => {
             flags.end_with.map(process::parent::end_with).transpose()?;
             let (print, mut interfaces) = (flags.settings.print_config, KnownInterfaces::default());
-            let (settings, interfaces) = Step::reading_files().run(&signals, false, move || {
+            let files =
+                Step::reading_files(&[flags.settings.config.as_deref(), flags.filter_file.as_deref()]);
+            let (settings, interfaces) = files.run(&signals, false, move || {
                 (flags.into_settings(|name| interfaces.look_up(name).is_ok()), interfaces)
             })?;
             let Sourced { settings, sources } = settings?;
@@ -165,7 +167,8 @@ fn run(command: Command) -> Result<Exit> {
         }
         Command::Forward(flags) => {
             let print = flags.settings.print_config;
-            let settings = Step::reading_files().run(&signals, false, move || flags.into_settings())?;
+            let files = Step::reading_files(&[flags.settings.config.as_deref()]);
+            let settings = files.run(&signals, false, move || flags.into_settings())?;
             let Sourced { settings, sources } = settings?;
             let ended = match print {
                 true => settings::file::print(&settings)

@@ -305,7 +305,7 @@ pub enum Error {
     LittleMemory {
         /// The setting, in bytes.
         bytes: u64,
-        /// The least that works, in bytes.
+        /// What works is at least this, in bytes.
         least: u64,
     },
     /// The memory is more than pools can have.

@@ -25,7 +25,8 @@ use super::plan::{Destination, Plan};
 use crate::{
     exit::Usage,
     process::{signals::Signals, step::Step},
-    text::{self, event},
+    sources::{RefusedSettings, Setting},
+    text::{self, error::is_unexpanded, event},
 };
 
 /// The longest time to open a pipe that has a writer.
@@ -185,21 +186,11 @@ fn check_trace(path: &Path, destination: Option<&Destination>) -> Result<()> {
         )
     );
     if let Some(destination) = destination {
-        let written = match destination {
-            Destination::File(path, _) => path.metadata(),
-            Destination::Stdout => of_fd(&io::stdout()),
-            Destination::Printer => Err(ErrorKind::NotFound.into()),
-            // Its files are checked when their names are known.
-            Destination::FilePerQueue(..) => Err(ErrorKind::NotFound.into()),
-        };
-        ensure!(!is_written(path, &written), would_be_overwritten(destination.name()));
+        ensure!(!is_written(path, &of_destination(destination)), would_be_overwritten(destination.name()));
     }
-    trace_port::check(path).map_err(|error| {
-        let is_missing = path.metadata().is_err_and(|cause| cause.kind() == ErrorKind::NotFound);
-        match is_missing && path.to_string_lossy().contains(['*', '?', '[']) {
-            true => anyhow!("{error}; a pattern behind {TRACE} is not expanded, so name each file"),
-            false => error.into(),
-        }
+    trace_port::check(path).map_err(|error| match is_unexpanded(path) {
+        true => anyhow!("{error}; a pattern behind {TRACE} is not expanded, so name each file"),
+        false => error.into(),
     })
 }
 
@@ -247,11 +238,32 @@ pub(super) fn check_no_trace(traces: &[PathBuf], path: &Path) -> Result<(), Usag
     if is_read { Err(would_be_overwritten(path.display())) } else { Ok(()) }
 }
 
+/// Refuses a copy to the pipe that is written.
+pub(super) fn check_copy(plan: &Plan) -> Result<(), RefusedSettings> {
+    let (Some(pipe), Some(destination)) = (plan.output.copy_pipe(), &plan.destination) else { return Ok(()) };
+    if !is_written(pipe, &of_destination(destination)) {
+        return Ok(());
+    }
+    Err(RefusedSettings::new(|sources| {
+        let (copy, write) = (sources.name(Setting::CopyTo), sources.name(Setting::Write));
+        format!("{copy} and {write} name the same pipe, which would mix their packets: name another one")
+    }))
+}
+
+fn of_destination(destination: &Destination) -> io::Result<Metadata> {
+    match destination {
+        Destination::File(path, _) => path.metadata(),
+        Destination::Stdout => of_fd(&io::stdout()),
+        // The files of queues are checked when their names are known.
+        Destination::Printer | Destination::FilePerQueue(..) => Err(ErrorKind::NotFound.into()),
+    }
+}
+
 fn would_be_overwritten(name: impl Display) -> Usage {
     usage!("{name} is the trace that is read, and would be overwritten; write to another file")
 }
 
-/// Whether the file that is read is the one that is written, under any name.
+/// Whether a file or pipe is the one that is written, under any name.
 fn is_written(path: &Path, written: &io::Result<Metadata>) -> bool {
     let read = if path == Path::new("-") { of_fd(&io::stdin()) } else { path.metadata() };
     let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());

@@ -132,30 +132,8 @@ impl Plan {
             Some(path) => Some(destination(path, config.ports.len())?),
             None => output.print.then_some(Destination::Printer),
         };
-        ensure!(
-            !output.print
-                || !matches!(destination, Some(Destination::Stdout | Destination::FilePerQueue(..))),
-            RefusedSettings::new(|sources| {
-                let (print, write) = (sources.name(Print), sources.name(Write));
-                let per_queue = sources.name(FilePerQueue);
-                format!(
-                    "{print} prints what goes to one file or is only printed: leave {per_queue} out, and the - of {write}"
-                )
-            })
-        );
-        ensure!(
-            output.copy_pipe().is_none()
-                || (matches!(destination, Some(Destination::File(..) | Destination::Stdout))
-                    && !output.print),
-            RefusedSettings::new(|sources| {
-                let (copy, print) = (sources.name(CopyTo), sources.name(Print));
-                let per_queue = sources.name(FilePerQueue);
-                let write = sources.either(CopyTo, "-w FILE", "write");
-                format!(
-                    "{copy} with a pipe copies what is written to one file: add {write}, and leave {print} and {per_queue} out"
-                )
-            })
-        );
+        check_print(&output, destination.as_ref())?;
+        check_copy(&output, destination.as_ref())?;
         ensure!(
             !per_queue || destination.is_some(),
             RefusedSettings::new(|sources| {
@@ -375,6 +353,53 @@ fn destination(path: &Path, interfaces: usize) -> Result<Destination> {
         bail!(RefusedSettings::about(Write.key(), message));
     }
     Ok(Destination::File(path.into(), format))
+}
+
+/// Refuses to print what does not go to one file, or where standard output has the packets.
+fn check_print(output: &OutputSettings, destination: Option<&Destination>) -> Result<()> {
+    let other = match destination {
+        Some(Destination::FilePerQueue(..)) => FilePerQueue,
+        Some(Destination::Stdout) => Write,
+        _ => return Ok(()),
+    };
+    ensure!(
+        !output.print,
+        RefusedSettings::new(move |sources| {
+            let (print, other_name) = (sources.name(Print), sources.name(other));
+            match other {
+                Write => format!(
+                    "{print} prints on standard output, where the packets of {other_name} go: name a file with {other_name}, or \
+                     leave one of them out"
+                ),
+                _ => format!("{print} prints what goes to one file: leave {print} or {other_name} out"),
+            }
+        })
+    );
+    Ok(())
+}
+
+/// Refuses a copy of what is not written to one file or pipe.
+fn check_copy(output: &OutputSettings, destination: Option<&Destination>) -> Result<()> {
+    if output.copy_pipe().is_none() {
+        return Ok(());
+    }
+    let remedy = match destination {
+        _ if output.print => Some(Print),
+        Some(Destination::FilePerQueue(..)) => Some(FilePerQueue),
+        Some(Destination::File(..) | Destination::Stdout) => None,
+        None | Some(Destination::Printer) => Some(Write),
+    };
+    if let Some(remedy) = remedy {
+        bail!(RefusedSettings::new(move |sources| {
+            let (copy, name) = (sources.name(CopyTo), sources.name(remedy));
+            let remedy = match remedy {
+                Write => format!("add {}", sources.either(CopyTo, "-w FILE", "write")),
+                _ => format!("leave {name} out"),
+            };
+            format!("{copy} with a pipe copies what is written to one file: {remedy}")
+        }));
+    }
+    Ok(())
 }
 
 fn has_percent(path: &Path) -> bool {

@@ -133,6 +133,9 @@ fn unknown_flag(name: &str, arguments: &[String]) -> String {
         return format!("{name} cannot be changed while a capture runs; write -T PERCENT or --duration TIME");
     }
     let captures = command.get_name() == CAPTURE;
+    if let Some(same) = same_flag(name, &command) {
+        return format!("there is no flag {name}; did you mean --{same}?");
+    }
     if let Some(long) = name.strip_prefix("--") {
         let known = command.get_arguments().filter_map(Arg::get_long);
         return match nearest(long, known) {
@@ -166,8 +169,31 @@ fn flag_without_command(name: &str, arguments: &[String]) -> String {
     }
 }
 
+/// The flag of the command that another command calls so: one argument of several commands, such as the
+/// number of workers, may have a name of its own in one.
+fn same_flag(name: &str, command: &Command) -> Option<String> {
+    let commands = Flags::command();
+    let others = commands.get_subcommands().filter_map(|other| flag(other, name));
+    let mut same = others.filter_map(|other| {
+        command.get_arguments().find(|argument| argument.get_id() == other.get_id())?.get_long()
+    });
+    same.next().map(String::from)
+}
+
+/// The commands that have such a flag, as a user writes them.
+fn owners(name: &str) -> Vec<String> {
+    let commands = Flags::command();
+    let owners =
+        commands.get_subcommands().filter(|command| !command.is_hide_set() && has_flag(command, name));
+    owners.map(|command| format!("wirecap {}", command.get_name())).collect()
+}
+
 fn has_flag(command: &Command, name: &str) -> bool {
-    command.get_arguments().any(|flag| match name.strip_prefix("--") {
+    flag(command, name).is_some()
+}
+
+fn flag<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
+    command.get_arguments().find(|flag| match name.strip_prefix("--") {
         Some(long) => {
             flag.get_long() == Some(long) || flag.get_all_aliases().is_some_and(|names| names.contains(&long))
         }
@@ -186,7 +212,17 @@ fn is_engine_flag(name: &str) -> bool {
 fn unanswered(name: &str, captures: bool, arguments: &[String]) -> String {
     match habits::instead_of(name).filter(|_| captures) {
         Some(instead) => format!("there is no flag {name}; {instead}"),
-        None => format!("there is no flag {name}; {}", help(arguments)),
+        None => match &owners(name)[..] {
+            owners @ ([_] | [_, _]) if command(arguments).is_some() => {
+                let has = if owners.len() == 1 { "has" } else { "have" };
+                format!(
+                    "there is no flag {name} here; {} {has} one; {}",
+                    owners.join(" and "),
+                    help(arguments)
+                )
+            }
+            _ => format!("there is no flag {name}; {}", help(arguments)),
+        },
     }
 }
 
@@ -246,10 +282,23 @@ mod tests {
             ("--nano", "there is no flag --nano; leave it out: files always have nanoseconds"),
             ("capture eth0 --rotate 5", "there is no flag --rotate; did you mean --rotate-size?"),
             ("capture eth0 --ring-files 5", "there is no flag --ring-files; try wirecap capture --help"),
-            ("capture eth0 --interval=5", "there is no flag --interval; try wirecap capture --help"),
-            ("capture eth0 --threads 2", "there is no flag --threads; did you mean --capture-threads?"),
-            ("generate -i eth0 --write x", "there is no flag --write; try wirecap generate --help"),
-            ("forward a b --expect", "there is no flag --expect; try wirecap forward --help"),
+            (
+                "capture eth0 --interval=5",
+                "there is no flag --interval here; wirecap profile and wirecap top have one; try wirecap capture --help",
+            ),
+            ("capture eth0 --threads 2", "there is no flag --threads; did you mean --workers?"),
+            (
+                "capture eth0 --pace 5k",
+                "there is no flag --pace here; wirecap handle has one; try wirecap capture --help",
+            ),
+            (
+                "generate -i eth0 --write x",
+                "there is no flag --write here; wirecap capture and wirecap forward have one; try wirecap generate --help",
+            ),
+            (
+                "forward a b --expect",
+                "there is no flag --expect here; wirecap capture has one; try wirecap forward --help",
+            ),
             (
                 "capture eth0 -tcp[13]=2",
                 "there is no flag -t; a filter that begins with - is given with --filter '-tcp[13]=2'",

@@ -229,7 +229,10 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         let in_directory = |directory: PathBuf| directory.join(format!("{pid}.sock"));
         let mut sockets = place::directories().into_iter().map(in_directory);
         return sockets.find(|socket| socket.exists()).ok_or_else(|| {
-            anyhow!("no capture has process id {pid}, or its control socket is hidden from this user; wirecap status lists captures")
+            anyhow!(
+                "no capture that wirecap status lists has process id {pid}; for one that was started with --control PATH, write that \
+                 PATH, with a / in it; one with --control off is ended by kill -INT {pid}"
+            )
         });
     }
     if target.is_none() {

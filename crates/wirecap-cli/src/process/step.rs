@@ -1,6 +1,7 @@
 //! Steps of the start that may take long and that a signal ends.
 
 use std::{
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -39,13 +40,22 @@ impl Step {
         )
     }
 
-    /// Reads the files of settings and of a filter that flags name. A named pipe has no end before its writer
-    /// closes it.
-    pub(crate) fn reading_files() -> Self {
-        Self::new(
-            "the start takes long: the file of settings or of the filter has not been read to its end yet, or the machine is busy",
-            "the file of settings or of the filter was not read to its end, so nothing was started",
-        )
+    /// Reads the files, of settings and of a filter, that flags name. A named pipe has no end before its
+    /// writer closes it.
+    pub(crate) fn reading_files(files: &[Option<&Path>]) -> Self {
+        let files: Vec<_> = files.iter().flatten().map(|file| file.display().to_string()).collect();
+        let files = files.join(" or ");
+        match files.is_empty() {
+            true => {
+                Self::new("the start takes long: the machine is busy", "stopped before anything was started")
+            }
+            false => Self::new(
+                &format!(
+                    "the start takes long: {files} has not been read to its end yet, or the machine is busy"
+                ),
+                &format!("{files} was not read to its end, so nothing was started"),
+            ),
+        }
     }
 
     /// Does the step in a thread of its own, since it may wait where only the end of the process can reach
@@ -79,6 +89,15 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_files_that_were_named_are_waited_for() {
+        let given_up = |files: &[Option<&Path>]| Step::reading_files(files).given_up;
+        let (one, other) = (Some(Path::new("a.toml")), Some(Path::new("f")));
+        assert_eq!(given_up(&[None, None]), "stopped before anything was started");
+        assert_eq!(given_up(&[one, None]), "a.toml was not read to its end, so nothing was started");
+        assert!(Step::reading_files(&[one, other]).waits_for.contains("a.toml or f has not been read"));
+    }
 
     #[test]
     fn a_signal_ends_the_wait_for_a_step() {

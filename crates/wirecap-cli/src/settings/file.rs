@@ -16,7 +16,7 @@ use super::output::OutputSettings;
 use crate::{
     exit::WrongFile,
     print::{printable::printable_lines, stdio},
-    sources::{Place, Sourced, Sources},
+    sources::{Place, Setting, Sourced, Sources},
     values::{SHORT_MIB, text_file},
 };
 
@@ -29,17 +29,49 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
     fn output(&self) -> &OutputSettings;
 }
 
-/// Names that users try, those of flags and plurals, with the key that is meant and a value as it is written.
-const ALIASES: [(&str, &str, &str); 8] = [
-    ("M", "cells_per_chunk", "256"),
-    ("R", "pool_size", "\"chunks:128\""),
-    ("T", "mode", "\"advanced:60\""),
-    ("interface", "ports", "[\"eth1\"]"),
-    ("interfaces", "ports", "[\"eth1\"]"),
-    ("memory", "pool_size", "\"memory:2G\""),
-    ("chunks_per_pool", "pool_size", "\"chunks:128\""),
-    ("threshold_percent", "mode", "\"advanced:60\""),
+/// A name that users try, such as that of a flag or a plural.
+struct Alias {
+    name: &'static str,
+    /// The key that is meant.
+    key: &'static str,
+    /// How its value is written; `{}` stands for what a user writes with the name.
+    value: &'static str,
+    /// What a user may write.
+    example: &'static str,
+}
+
+const fn alias(name: &'static str, key: &'static str, value: &'static str, example: &'static str) -> Alias {
+    Alias { name, key, value, example }
+}
+
+const ALIASES: [Alias; 9] = [
+    alias("M", "cells_per_chunk", "{}", "256"),
+    alias("R", "pool_size", "\"chunks:{}\"", "128"),
+    alias("T", "mode", "\"advanced:{}\"", "60"),
+    alias("interface", "ports", "[\"{}\"]", "eth1"),
+    alias("interfaces", "ports", "[\"{}\"]", "eth1"),
+    alias("memory", "pool_size", "\"memory:{}\"", "2G"),
+    alias("chunks_per_pool", "pool_size", "\"chunks:{}\"", "128"),
+    alias("threads", "workers", "{}", "4"),
+    alias("threshold_percent", "mode", "\"advanced:{}\"", "60"),
 ];
+
+impl Alias {
+    /// The key with a value, that of the user if it is one word.
+    fn written(&self, given: &DeValue<'_>) -> String {
+        let given = match given {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let is_word = |text: &String| text.chars().all(char::is_alphanumeric) && !text.is_empty();
+        let value = given.filter(is_word).unwrap_or_else(|| self.example.into());
+        format!("{} = {}", self.key, self.value.replace("{}", &value))
+    }
+}
+
+/// A table that only the command of this name has.
+const FORWARD: &str = "forward";
 
 /// A table in a file of settings: its name, and the keys that it may have.
 #[derive(Debug)]
@@ -165,15 +197,18 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table], fixed: &[&str]) -> Resul
     for (name, value) in document {
         let Some(table) = tables.iter().find(|table| table.name == name.get_ref().as_ref()) else {
             let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
-            let message = belonging(name.get_ref(), None, tables, fixed);
-            let message = message.unwrap_or_else(|| unknown("table", name.get_ref(), &names));
+            let message = match name.get_ref() == FORWARD {
+                true => format!("[{FORWARD}] is only for wirecap {FORWARD}: leave it out"),
+                false => belonging(name.get_ref(), value.get_ref(), None, tables, fixed)
+                    .unwrap_or_else(|| unknown("table", name.get_ref(), &names)),
+            };
             return Err(Mistake { offset: name.span().start, message });
         };
         let DeValue::Table(keys) = value.get_ref() else { continue };
-        let unknown_keys = keys.keys().filter(|key| !table.has(key.get_ref()));
-        if let Some(key) = unknown_keys.min_by_key(|key| key.span().start) {
+        let unknown_keys = keys.iter().filter(|(key, _)| !table.has(key.get_ref()));
+        if let Some((key, value)) = unknown_keys.min_by_key(|(key, _)| key.span().start) {
             let kind = format!("key in [{}]", table.name);
-            let message = belonging(key.get_ref(), Some(table), tables, fixed);
+            let message = belonging(key.get_ref(), value.get_ref(), Some(table), tables, fixed);
             let message = message.unwrap_or_else(|| unknown(&kind, key.get_ref(), &table.keys));
             return Err(Mistake { offset: key.span().start, message });
         }
@@ -182,16 +217,26 @@ fn check_keys(document: &DeTable<'_>, tables: &[Table], fixed: &[&str]) -> Resul
 }
 
 /// Where a key belongs that is not in its place, and how it is written there, if there is such a key.
-fn belonging(key: &str, place: Option<&Table>, tables: &[Table], fixed: &[&str]) -> Option<String> {
-    let alias = ALIASES.iter().find(|(alias, meant, _)| *alias == key && !fixed.contains(meant));
-    let meant = alias.map_or(key, |(_, meant, _)| meant);
+fn belonging(
+    key: &str,
+    value: &DeValue<'_>,
+    place: Option<&Table>,
+    tables: &[Table],
+    fixed: &[&str],
+) -> Option<String> {
+    let alias = ALIASES.iter().find(|alias| alias.name == key && !fixed.contains(&alias.key));
+    let is_flag = |setting: &&Setting| setting.flag() == format!("-{key}");
+    let of_flag = Setting::ALL.iter().find(is_flag).map(|setting| setting.key());
+    let of_flag = of_flag.filter(|meant| !fixed.contains(meant));
+    let meant = alias.map(|alias| alias.key).or(of_flag).unwrap_or(key);
     let owner = tables.iter().find(|table| table.has(meant))?;
     let wrong = match place.is_some_and(|place| place.name == owner.name) {
         true => format!("{key} is not a key in [{}]", owner.name),
         false => format!("{key} belongs in the table [{}]", owner.name),
     };
     Some(match alias {
-        Some((.., value)) => format!("{wrong}; write {meant} = {value}"),
+        Some(alias) => format!("{wrong}; write {}", alias.written(value)),
+        None if meant != key => format!("{wrong}; its name there is {meant}"),
         None => wrong,
     })
 }

@@ -9,7 +9,6 @@ macro_rules! settings {
         }
 
         impl Setting {
-            #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$name),*];
 
             /// Its key in files.

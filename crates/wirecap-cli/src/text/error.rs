@@ -59,6 +59,12 @@ pub(crate) fn directory_hint(path: &Path, cause: &io::Error) -> String {
     }
 }
 
+/// Whether a path is a pattern of names that nothing has expanded.
+pub(crate) fn is_unexpanded(path: &Path) -> bool {
+    let is_missing = path.metadata().is_err_and(|cause| cause.kind() == ErrorKind::NotFound);
+    is_missing && path.to_string_lossy().contains(['*', '?', '['])
+}
+
 /// The remedy for a lack of privilege, ready to be appended. `more` are capabilities that few commands need.
 fn privileges(more: &str) -> String {
     let has_all = bpf::capabilities().into_iter().all(|(_, has)| has);
@@ -97,7 +103,7 @@ pub(crate) fn of_capture(error: &Error) -> String {
             format!("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))
         }
         Error::LittleMemory { bytes, least } => format!(
-            "packet memory of {} is too little: a chunk for each pool takes {}; give that or more, or lower -M or the number of \
+            "packet memory of {} is too little: a chunk for each pool takes at least {}; give that or more, or lower -M or the number of \
              queues",
             exact_size(*bytes),
             exact_size(*least)

@@ -136,7 +136,11 @@ fn a_capture_is_listed_described_and_stopped_by_pid_name_and_path() {
     assert_eq!((ended.code, &account.0["end"]), (Some(0), &json!("stop")));
     assert!(!Path::new(&socket).exists());
     let gone = wirecap(&["stop", &pid]);
-    assert!(gone.status.code() == Some(1) && stderr(&gone).contains("no capture has process id"), "{gone:?}");
+    assert!(
+        gone.status.code() == Some(1)
+            && stderr(&gone).contains("no capture that wirecap status lists has process id"),
+        "{gone:?}"
+    );
 }
 
 #[test]

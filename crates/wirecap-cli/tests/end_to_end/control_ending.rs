@@ -1,4 +1,4 @@
-//! What clients see of a capture that has ended and still writes.
+//! What clients see of a capture that ends, or has ended and still writes.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use wirecap_lab::require_root;
 use wirecap_testing::wait_until;
 use wirecap_traffic::LiveOptions;
 
-use crate::lab::{Lab, READY, WIRECAP};
+use crate::lab::{Lab, READY, RunningCommand, WIRECAP};
 
 fn wirecap(arguments: &[&str]) -> Output {
     Command::new(WIRECAP).args(arguments).output().unwrap()
@@ -67,4 +67,23 @@ fn a_capture_that_still_writes_shows_how_far_it_is() {
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     ended.account().assert_lossless(FRAMES);
     reading.join().unwrap();
+}
+
+#[test]
+fn stop_without_a_name_says_which_capture_it_has_ended() {
+    if !require_root("stop_without_a_name_says_which_capture_it_has_ended") {
+        return;
+    }
+    let lab = Lab::with_queues("barestop", 1);
+    // Only here: the captures of other tests have their sockets in the machine's /run.
+    let mut command = lab.right.command("unshare");
+    let script = format!(
+        "mount -t tmpfs none /run && {{ \"$0\" capture r0 --json >/dev/null 2>/run/said & }} && echo $! && \
+         until grep -q '^{READY}' /run/said; do sleep 0.1; done; \"$0\" stop; wait"
+    );
+    command.args(["--mount", "sh", "-c", &script, WIRECAP]);
+    let ended = RunningCommand::spawn(command).wait();
+    let said = String::from_utf8(ended.stdout).unwrap();
+    let (pid, said) = said.split_once('\n').unwrap();
+    assert_eq!(said, format!("{pid} (r0): the capture has ended with exit code 0\n"), "{}", ended.stderr);
 }

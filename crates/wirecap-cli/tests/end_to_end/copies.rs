@@ -11,6 +11,7 @@ use std::{
 use nix::{
     sys::{
         ptrace,
+        signal::Signal,
         stat::Mode,
         wait::{WaitPidFlag, waitpid},
     },
@@ -154,6 +155,38 @@ fn capture_with_a_copy(lab: &Lab, file: &Path, pipe: &Path, flags: &[&str]) -> (
 }
 
 #[test]
+fn a_copy_to_what_is_no_other_pipe_is_refused() {
+    if !require_root("a_copy_to_what_is_no_other_pipe_is_refused") {
+        return;
+    }
+    let lab = Lab::with_queues("nopipe", 1);
+    let (pipe, file, none) = (lab.path("pipe"), lab.path("file"), lab.path("none"));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    fs::write(&file, "as it was").unwrap();
+    let directory = pipe.parent().unwrap();
+    let refused = |outputs: &[&str]| {
+        let mut command = lab.right.command(crate::lab::WIRECAP);
+        command.args(["capture", "r0"]).args(outputs).current_dir(directory);
+        let ended = RunningCommand::spawn(command).wait();
+        assert!(matches!(ended.code, Some(1 | 2)), "{ended:#?}");
+        ended.stderr
+    };
+    for (outputs, words) in [
+        (&["-w", "./pipe", "--copy-to", pipe.to_str().unwrap()][..], "name the same pipe"),
+        (&["-w", "x.pcapng", "--copy-to", "./file"], "./file: that exists, and is no named pipe"),
+        (&["-w", "x.pcapng", "--copy-to", "./none"], "there is no such pipe; make it first: mkfifo ./none"),
+        (&["-w", "x.pcapng", "--copy-to", "pipe"], "for the pipe of this name write --copy-to ./pipe"),
+        (&["--copy-to", "./pipe"], "copies what is written to one file: add -w FILE"),
+        (&["--copy-to", "./pipe", "--print"], "copies what is written to one file: leave --print out"),
+    ] {
+        let said = refused(outputs);
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "as it was");
+    assert!(!none.exists() && !lab.path("x.pcapng").exists());
+}
+
+#[test]
 fn a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file() {
     if !require_root("a_reader_of_a_pipe_gets_a_copy_and_never_delays_the_file") {
         return;
@@ -222,6 +255,40 @@ fn a_reader_that_closes_the_pipe_is_reported_and_the_file_is_whole() {
         format!("{not_copied} packets were written but not copied to {copy}: its reader had closed it");
     assert!(ended.stderr.contains(&words), "{ended:#?}");
     assert_eq!(read(&path).packets.len() as u64, sent);
+}
+
+#[test]
+fn a_signal_gives_up_a_stopped_reader_of_a_copy_and_the_file_is_complete_before() {
+    if !require_root("a_signal_gives_up_a_stopped_reader_of_a_copy_and_the_file_is_complete_before") {
+        return;
+    }
+    let lab = Lab::with_queues("pipestop", 1);
+    let (path, pipe) = (lab.path("x.pcapng"), lab.path("pipe"));
+    let (running, mut reader) = capture_with_a_copy(&lab, &path, &pipe, &[]);
+    lab.send(0, 0, FRAMES, LiveOptions::default());
+    wait_until("all is written", || {
+        fs::metadata(lab.path("x.pcapng.partial")).is_ok_and(|file| file.len() >= FRAMES * 92)
+    });
+    let begun = Instant::now();
+    running.signal(Signal::SIGINT);
+    running.wait_for(&format!("still to be copied to {}, whose reader takes none", pipe.display()));
+    assert_eq!(read(&path).packets.len() as u64, FRAMES, "the file has its name");
+    running.signal(Signal::SIGINT);
+    let ended = running.wait();
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "the reader's time was not over: {:?}",
+        begun.elapsed()
+    );
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let not_copied = ended.account().written("not_copied");
+    assert!(0 < not_copied && not_copied < FRAMES, "{ended:#?}");
+    let words = format!("{not_copied} packets were written but not copied to {}", pipe.display());
+    assert!(ended.stderr.contains(&words), "{ended:#?}");
+    let mut copied = Vec::new();
+    reader.read_to_end(&mut copied).unwrap();
+    let copied = Capture::read(copied.as_slice()).unwrap();
+    assert_eq!(copied.packets.len() as u64, FRAMES - not_copied, "the reader goes on, and is at the end");
 }
 
 /// The IDS captures by the libpcap library; tcpdump takes its part.

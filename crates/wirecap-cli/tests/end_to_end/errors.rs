@@ -64,6 +64,10 @@ fn wrong_usage_is_found_without_asking_the_machine() {
     command.args(["capture", "trace:no-such-*.pcapng"]);
     let hints = ["trace:no-such-*.pcapng", "; a pattern behind trace: is not expanded, so name each file"];
     assert_refused(&RunningCommand::spawn(command).wait(), 1, &hints);
+    let mut command = Command::new(WIRECAP);
+    command.args(["replay", "no-such-*.pcapng", "-i", "lo"]);
+    let hints = ["no-such-*.pcapng", "; a pattern is expanded only by the shell, and if it is not quoted"];
+    assert_refused(&RunningCommand::spawn(command).wait(), 1, &hints);
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(crate) fn describe(error: &Error) -> String {
             format!("{error}: {}{take}", refusal::nic_data(*reason))
         }
         Error::LittleMemory { bytes, least } => {
-            format!("memory={bytes} is too little: a chunk for each pool takes {least} bytes")
+            format!("memory={bytes} is too little: a chunk for each pool takes at least {least} bytes")
         }
         Error::MuchMemory { bytes, most } => {
             format!("memory={bytes} is too much: all pools together can have {most} bytes")
@@ -115,7 +115,7 @@ mod tests {
         assert!(describe(&taken(own.clone())).contains("several handles share it as tap:eth1"));
         assert!(describe(&taken(Process { pid: 1, ..own })).contains("by ids (pid 1)"));
         let memory = Error::LittleMemory { bytes: 1, least: 2 };
-        assert_eq!(describe(&memory), "memory=1 is too little: a chunk for each pool takes 2 bytes");
+        assert_eq!(describe(&memory), "memory=1 is too little: a chunk for each pool takes at least 2 bytes");
     }
 
     #[test]

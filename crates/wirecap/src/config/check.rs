@@ -35,13 +35,20 @@ impl Config {
         Ok(())
     }
 
-    /// Checks M, R and the rings. With a total of memory, R is known when the queues are.
+    /// Checks M, R and the rings. With a total of memory, R is known when the queues are, and there is one at
+    /// least.
     fn check_sizes(&self) -> Result<(), Error> {
         let chunks = match self.pool_size {
             PoolSize::AtMost(chunks) | PoolSize::Chunks(chunks) => chunks,
             PoolSize::Memory(_) => 1,
         };
         let geometry = Geometry::new(self.cells_per_chunk, chunks, self.cell_bytes)?;
+        if let PoolSize::Memory(bytes) = self.pool_size {
+            let least = geometry.pool_bytes();
+            if bytes < least {
+                return Err(Error::LittleMemory { bytes, least });
+            }
+        }
         if let (Some(ring), PoolSize::AtMost(_) | PoolSize::Chunks(_)) = (self.ring_entries, self.pool_size) {
             geometry.check_ring(ring)?;
         }

@@ -156,6 +156,8 @@ fn impossible_settings_are_refused() {
     assert!(matches!(with(|config| config.workers = Some(0)), Err(Error::NoWorker)));
     assert!(matches!(with(|config| config.cells_per_chunk = 100), Err(Error::Geometry(_))));
     assert!(matches!(with(|config| config.pool_size = PoolSize::Chunks(0)), Err(Error::Geometry(_))));
+    let little = with(|config| config.pool_size = PoolSize::Memory(32));
+    assert!(matches!(little, Err(Error::LittleMemory { bytes: 32, least: 524_288 })), "{little:?}");
     assert!(matches!(with(|config| config.ring_entries = Some(1000)), Err(Error::Geometry(_))));
     assert!(matches!(
         with(|config| config.allocators = u16::MAX),

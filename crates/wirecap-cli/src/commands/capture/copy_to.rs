@@ -11,7 +11,8 @@
 
 use std::{
     io,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::fs::FileTypeExt},
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -101,7 +102,11 @@ impl CopyJob {
     /// # Errors
     /// No interface has this name, the capture takes its packets from it, or CAP_NET_RAW is missing.
     pub(crate) fn new(to: &str, captured: &[PortSpec], sandbox: &Sandbox) -> Result<Self> {
-        let interface = netdev::interface(to)?;
+        let is_pipe = || Path::new(to).metadata().is_ok_and(|found| found.file_type().is_fifo());
+        let interface = netdev::interface(to).map_err(|error| match is_pipe() {
+            true => anyhow!("{error}; for the pipe of this name write --copy-to ./{to}"),
+            false => error.into(),
+        })?;
         // By number: an interface has several names.
         let is_target = |port: &PortSpec| match port {
             PortSpec::Interface { name, .. } => {

@@ -40,7 +40,7 @@ pub(crate) struct CaptureFlags {
     filter: Option<String>,
     /// Read the filter from FILE, where # begins a comment.
     #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "filter")]
-    filter_file: Option<PathBuf>,
+    pub(crate) filter_file: Option<PathBuf>,
     /// Capture only packets that come in, or that leave: the same as the filter inbound or outbound.
     #[arg(short = 'Q', long = "direction", id = "direction", value_parser = choice::<PacketDirection>())]
     direction: Option<PacketDirection>,

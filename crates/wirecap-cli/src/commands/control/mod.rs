@@ -27,6 +27,11 @@ pub(crate) struct TargetFlags {
 }
 
 impl TargetFlags {
+    /// Whether the user has written which one.
+    fn names_one(&self) -> bool {
+        self.target.is_some()
+    }
+
     fn connect(&self) -> Result<ControlClient> {
         ControlClient::connect(&socket_of(self.target.as_deref())?)
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::TargetFlags;
 use crate::{
     control::{
-        client::{ControlClient, TimedOut},
+        client::{ControlClient, TimedOut, choices},
         protocol::{EndRecord, Request},
     },
     exit::Exit,
@@ -37,6 +37,10 @@ pub(crate) struct StopFlags {
 pub(crate) fn run(flags: &StopFlags) -> Result<Exit> {
     let begun = Instant::now();
     let mut capture = flags.target.connect()?;
+    let which = match flags.target.names_one() {
+        true => String::new(),
+        false => format!("{}: ", choices([&capture.status()?])),
+    };
     let left = || flags.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
     capture.ask_within(&Request::Stop, left().unwrap_or(Duration::MAX))?;
     let answer = match capture.answer(left()) {
@@ -53,7 +57,7 @@ pub(crate) fn run(flags: &StopFlags) -> Result<Exit> {
     let end: EndRecord = serde_json::from_value(answer)
         .map_err(|cause| anyhow!("the capture has ended, but its last answer cannot be parsed: {cause}"))?;
     wait_for_close(&mut capture);
-    print_stdout("how the capture ended", &format!("{end}\n"))?;
+    print_stdout("how the capture ended", &format!("{which}{end}\n"))?;
     Ok(match end.exit_code {
         0 => Exit::Fine,
         3 => Exit::Lost,
