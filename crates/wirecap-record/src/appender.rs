@@ -427,7 +427,7 @@ impl Appender {
         self.is_between && self.last.is_none()
     }
 
-    /// Closes the output, then the copy, and returns the result.
+    /// Completes the output, then the copy, and returns the result.
     pub(crate) fn finish(mut self) -> Outcome {
         self.show();
         let found = self.output.whereabouts();

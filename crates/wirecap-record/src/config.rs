@@ -22,7 +22,8 @@ pub struct RecordConfig {
     /// accepts nothing for 5 s is given up.
     pub drop_when_behind: bool,
     /// Gives up writing when it is set, for instance by a signal handler: a write that waits for the reader
-    /// of a pipe is given up at once. The recorder also sets it when it gives up a stalled output.
+    /// of a pipe is given up at once, and so is what waits for the reader of the copy at the end. The
+    /// recorder also sets it when it gives up a stalled output.
     pub give_up: Arc<AtomicBool>,
     /// The series of each output, in their order, which have to be files; none means that each output is one
     /// file.

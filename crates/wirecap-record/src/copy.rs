@@ -6,7 +6,7 @@
 //!                                   └── no room, or the program has ended: not copied, counted
 //! ```
 //!
-//! Rule: the copy has whole records, and the output never waits for it.
+//! Rule: the output never waits for the copy, which has whole records unless it is given up at the end.
 
 use std::{
     collections::VecDeque,
@@ -47,6 +47,8 @@ pub struct OutputCopy {
 pub struct CopyReader {
     /// The program did not read some in time.
     pub was_behind: bool,
+    /// It had not read all when [`RecordConfig::give_up`](crate::RecordConfig::give_up) was set.
+    pub was_given_up: bool,
     /// It has closed its end, as far as writing has shown that; a program that ends does so.
     pub has_closed: bool,
 }
@@ -172,8 +174,11 @@ impl OutputCopy {
             if self.waiting_bytes != read.0 {
                 read = (self.waiting_bytes, Instant::now());
             }
-            if read.1.elapsed() >= STALL_TIMEOUT || give_up.load(Ordering::Relaxed) {
-                self.reader.was_behind |= self.has_waiting();
+            let (is_given_up, is_stalled) =
+                (give_up.load(Ordering::Relaxed), read.1.elapsed() >= STALL_TIMEOUT);
+            if self.has_waiting() && (is_given_up || is_stalled) {
+                self.reader.was_given_up = is_given_up;
+                self.reader.was_behind |= !is_given_up;
                 self.close();
             }
         }
@@ -207,7 +212,7 @@ mod tests {
             copy.add((0..100).map(|_| &record[..]), iter::repeat_n(1_000, 100));
         }
         let kept = GROUPS * 100 - copy.not_copied();
-        assert_eq!(copy.reader(), CopyReader { was_behind: true, has_closed: false });
+        assert_eq!(copy.reader(), CopyReader { was_behind: true, ..CopyReader::default() });
         assert!(copy.has_waiting() && copy.not_copied() > 0 && kept >= 16_000, "{kept}");
         let reading = thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -235,7 +240,7 @@ mod tests {
         copy.write_waiting();
         copy.add([&[7; 500][..]].into_iter(), iter::repeat_n(100, 5));
         assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 15));
-        assert_eq!(copy.reader(), CopyReader { was_behind: false, has_closed: true });
+        assert_eq!(copy.reader(), CopyReader { has_closed: true, ..CopyReader::default() });
     }
 
     #[test]
@@ -248,6 +253,7 @@ mod tests {
         }
         // At least two are read; the pipe may have one more.
         let _reader = reading.join().unwrap().unwrap();
+        copy.write_waiting();
         let left = copy.waiting_packets();
         assert!(left == 8 || left == 7, "{left}");
         copy.finish(&AtomicBool::new(true), |_| ());
@@ -264,7 +270,8 @@ mod tests {
             });
             assert_eq!(begun.elapsed() < STALL_TIMEOUT, is_given_up);
             assert_eq!((copy.not_copied(), copy.waiting_packets(), shown.into_inner()), (10, 0, 10));
-            assert_eq!(copy.reader(), CopyReader { was_behind: true, has_closed: false });
+            let (was_behind, was_given_up) = (!is_given_up, is_given_up);
+            assert_eq!(copy.reader(), CopyReader { was_behind, was_given_up, has_closed: false });
             drop(reader);
         }
     }

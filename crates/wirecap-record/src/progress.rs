@@ -47,7 +47,8 @@ pub struct WrittenCounts {
     /// Packets that are not in the output because it did not accept them in time; see
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
-    /// Packets that are not in its copy, if there is one, because the reader was behind or had closed it.
+    /// Packets that are not in its copy, if there is one, because the reader was behind or had closed it, or
+    /// because the copy was given up at the end.
     pub not_copied: u64,
 }
 
@@ -94,6 +95,7 @@ pub(crate) struct Counters {
     pub(crate) forced_time: AtomicU64,
     not_copied: AtomicU64,
     reader_was_behind: AtomicBool,
+    reader_was_given_up: AtomicBool,
     reader_has_closed: AtomicBool,
     /// Packets and bytes that wait for the reader of the copy.
     uncopied_packets: AtomicU64,
@@ -105,9 +107,10 @@ pub(crate) struct Counters {
 impl Counters {
     /// Publishes the state of the copy.
     pub(crate) fn show_copy(&self, copy: &OutputCopy) {
-        let CopyReader { was_behind, has_closed } = copy.reader();
+        let CopyReader { was_behind, was_given_up, has_closed } = copy.reader();
         self.not_copied.store(copy.not_copied(), Ordering::Relaxed);
         self.reader_was_behind.store(was_behind, Ordering::Relaxed);
+        self.reader_was_given_up.store(was_given_up, Ordering::Relaxed);
         self.reader_has_closed.store(has_closed, Ordering::Relaxed);
         self.uncopied_packets.store(copy.waiting_packets(), Ordering::Relaxed);
         self.uncopied_bytes.store(copy.waiting_bytes() as u64, Ordering::Relaxed);
@@ -117,7 +120,7 @@ impl Counters {
 /// What the reader of a copy has still to take, now that the output has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uncopied {
-    /// Packets, those among them of which it has a part.
+    /// Packets, including one of which it has only a part.
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
@@ -167,6 +170,7 @@ impl Progress {
         let read = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         CopyReader {
             was_behind: read(&self.counters.reader_was_behind),
+            was_given_up: read(&self.counters.reader_was_given_up),
             has_closed: read(&self.counters.reader_has_closed),
         }
     }

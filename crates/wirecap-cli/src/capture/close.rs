@@ -3,7 +3,7 @@
 use std::{fmt::Display, io::ErrorKind, path::Path, thread::JoinHandle};
 
 use wirecap::{Capture, Report};
-use wirecap_record::{Outcome, RecordError, Recorder, Trailer, Whereabouts, WrittenCounts};
+use wirecap_record::{CopyReader, Outcome, RecordError, Recorder, Trailer, Whereabouts, WrittenCounts};
 
 use super::{
     describe,
@@ -225,10 +225,18 @@ fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<Message> {
         Some(pipe) => (format!("not copied to {}", pipe.display()), "its reader", "closed it"),
         None => ("not printed".into(), "tcpdump", "ended"),
     };
-    let why = match (copy_reader.was_behind, copy_reader.has_closed) {
-        (false, true) => format!("had {closed}"),
-        (true, true) => format!("did not read some in time, and then {closed}"),
-        (_, false) => "did not read them in time".into(),
+    let why = match copy_reader {
+        CopyReader { was_behind: false, has_closed: true, .. } => format!("had {closed}"),
+        CopyReader { was_behind: true, has_closed: true, .. } => {
+            format!("did not read some in time, and then {closed}")
+        }
+        CopyReader { was_behind: false, was_given_up: true, .. } => {
+            "had not read them when the end was given up".into()
+        }
+        CopyReader { was_behind: true, was_given_up: true, .. } => {
+            "did not read some in time, and had not read the rest when the end was given up".into()
+        }
+        _ => "did not read them in time".into(),
     };
     (written.not_copied > 0)
         .then(|| Message::warning(format!("{counted} {were} written but {what}: {reader} {why}")))

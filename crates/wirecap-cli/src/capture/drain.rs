@@ -37,6 +37,8 @@ use crate::{
 const TICK: Duration = Duration::from_millis(10);
 /// When to print the first line, without a status line.
 const FIRST_LINE: Duration = Duration::from_secs(2);
+/// How long nothing has to be done before that is said.
+const OBSERVED: Duration = Duration::from_secs(1);
 /// The time between two lines.
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -46,26 +48,33 @@ pub(super) struct Unfinished {
     done: PacketCounter,
     /// How many it will be over for, at most.
     limit: u64,
-    what: Work,
-    outputs: Option<Outputs>,
+    what: Awaiting,
 }
 
-/// The outputs, which accept bytes between two packets.
-struct Outputs {
-    progress: FilesProgress,
-    /// What a reader of their copy does.
-    copying: Work,
+enum Awaiting {
+    /// The outputs, which accept bytes between two packets, and then the reader of their copy, if there is
+    /// one.
+    Outputs { name: String, progress: FilesProgress, reader: CopyReader },
+    /// Slow workers.
+    Workers,
+}
+
+/// Who reads the copy, and what a signal that gives it up gives up, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CopyReader {
+    /// The pipe; `None` for the tcpdump that prints.
+    pipe: Option<String>,
+    /// Whether a command runs with each file.
+    has_command: bool,
 }
 
 /// What is still to be done with packets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Work {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work<'a> {
     /// Writing to this output.
-    Write(String),
-    /// Reading what is copied to this pipe.
-    Copy(String),
-    /// Printing, by tcpdump.
-    Print,
+    Write(&'a str),
+    /// Reading the copy.
+    Copy(&'a CopyReader),
     /// Handling by the workers.
     Handle,
 }
@@ -73,38 +82,54 @@ enum Work {
 impl Unfinished {
     /// Packets wait to be written.
     pub(super) fn writing(plan: &Plan, progress: FilesProgress) -> Option<Self> {
-        let (limit, what) =
-            (plan.output.count.unwrap_or(u64::MAX), Work::Write(plan.describe_destination()?));
-        let pipe = plan.output.copy_pipe();
-        let copying = pipe.map_or(Work::Print, |pipe| Work::Copy(pipe.display().to_string()));
-        let outputs = Some(Outputs { progress: progress.clone(), copying });
-        Some(Self { done: Box::new(move || progress.total().packets), limit, what, outputs })
+        let (limit, name) = (plan.output.count.unwrap_or(u64::MAX), plan.describe_destination()?);
+        let pipe = plan.output.copy_pipe().map(|pipe| pipe.display().to_string());
+        let reader = CopyReader { pipe, has_command: plan.output.rotate_command.is_some() };
+        let counted = progress.clone();
+        let done = Box::new(move || counted.total().packets);
+        Some(Self { done, limit, what: Awaiting::Outputs { name, progress, reader } })
     }
 
     /// Packets wait for slow workers.
     pub(super) fn handling(done: PacketCounter) -> Self {
-        Self { done, limit: u64::MAX, what: Work::Handle, outputs: None }
+        Self { done, limit: u64::MAX, what: Awaiting::Workers }
     }
 
     /// A number that changes while the work goes on.
     fn progress(&self) -> u64 {
-        let Some(Outputs { progress, .. }) = &self.outputs else { return (self.done)() };
-        progress.output_bytes().wrapping_sub(progress.uncopied().map_or(0, |uncopied| uncopied.bytes))
+        match &self.what {
+            Awaiting::Outputs { progress, .. } => {
+                let uncopied_bytes = progress.uncopied().map_or(0, |uncopied| uncopied.bytes);
+                progress.output_bytes().wrapping_sub(uncopied_bytes)
+            }
+            Awaiting::Workers => (self.done)(),
+        }
     }
 
     /// What it waits for, if nothing is done.
     fn awaited(&self, report: impl Fn() -> Report) -> Awaited<'_> {
         match &self.what {
-            Work::Write(output) if self.is_finished(&report()) => Awaited::Close(output),
-            Work::Write(output) => Awaited::Output(output),
-            _ => Awaited::Handling,
+            Awaiting::Outputs { name, .. } if self.is_finished(&report()) => Awaited::Close(name),
+            Awaiting::Outputs { name, .. } => Awaited::Output(name),
+            Awaiting::Workers => Awaited::Handling,
         }
     }
 
-    /// Packets that the reader of the copy has still to take, if all else is over, and what it does.
-    fn uncopied(&self) -> Option<(u64, &Work)> {
-        let Outputs { progress, copying } = self.outputs.as_ref()?;
-        Some((progress.uncopied()?.packets, copying))
+    /// What is done now.
+    fn work(&self) -> Work<'_> {
+        match &self.what {
+            Awaiting::Outputs { reader, .. } if self.uncopied().is_some() => Work::Copy(reader),
+            Awaiting::Outputs { name, .. } => Work::Write(name),
+            Awaiting::Workers => Work::Handle,
+        }
+    }
+
+    /// Packets that the reader of the copy has still to take, if all else is over.
+    fn uncopied(&self) -> Option<u64> {
+        match &self.what {
+            Awaiting::Outputs { progress, .. } => Some(progress.uncopied()?.packets),
+            Awaiting::Workers => None,
+        }
     }
 
     fn is_finished(&self, report: &Report) -> bool {
@@ -130,7 +155,8 @@ pub(super) struct Drain<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     packets: u64,
-    pps: f64,
+    /// How many are done per second; `None` as long as that cannot be said.
+    pps: Option<f64>,
 }
 
 impl<'a> Drain<'a> {
@@ -202,8 +228,9 @@ impl<'a> Drain<'a> {
         let Some(unfinished) = &self.unfinished else { return };
         let now = Instant::now();
         let uncopied = unfinished.uncopied();
-        if let (Some((packets, _)), None) = (uncopied, self.copying_begun) {
+        if let (Some(packets), None) = (uncopied, self.copying_begun) {
             self.copying_begun = Some((packets, now));
+            self.next_line = now + FIRST_LINE;
         }
         let is_repeated = self.signals.take_repeated() && !self.quiet;
         let line_is_due = self.signals.take_report_request()
@@ -212,23 +239,24 @@ impl<'a> Drain<'a> {
         if !line_is_due && !self.line.is_due() {
             return;
         }
-        let (rest, what) = match (uncopied, self.copying_begun) {
-            (Some((packets, what)), Some((first, since))) => {
-                (Rest::new(packets, first.saturating_sub(packets), now - since), what)
+        let rest = match (uncopied, self.copying_begun) {
+            (Some(packets), Some((first, since))) => {
+                Rest::new(packets, first.saturating_sub(packets), now - since)
             }
             _ => {
                 let done = (unfinished.done)();
                 let packets = captured(&report()).min(unfinished.limit).saturating_sub(done);
                 let (first, since) = self.begun;
-                (Rest::new(packets, done.saturating_sub(first), now - since), &unfinished.what)
+                Rest::new(packets, done.saturating_sub(first), now - since)
             }
         };
+        let work = unfinished.work();
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
-            print_message(&rest.message(what));
+            print_message(&rest.message(work));
         } else {
-            self.line.show(&rest.status(what));
+            self.line.show(&rest.status(work));
         }
     }
 }
@@ -242,33 +270,31 @@ fn captured(report: &Report) -> u64 {
 impl Rest {
     /// What is left when this many packets were done in this time.
     fn new(packets: u64, done: u64, time: Duration) -> Self {
-        Self { packets, pps: done as f64 / time.as_secs_f64().max(1e-3) }
+        let is_known = done > 0 || time >= OBSERVED;
+        Self { packets, pps: is_known.then(|| done as f64 / time.as_secs_f64().max(1e-3)) }
     }
 
     /// Seconds until everything is done, at the present rate.
     fn seconds(&self) -> Option<u64> {
-        let seconds = self.packets as f64 / self.pps;
-        (self.pps > 0.0 && seconds < 1e9).then(|| seconds.ceil() as u64)
+        let pps = self.pps.filter(|pps| *pps > 0.0)?;
+        let seconds = self.packets as f64 / pps;
+        (seconds < 1e9).then(|| seconds.ceil() as u64)
     }
 
-    fn message(&self, what: &Work) -> Message {
-        let left = match (self.seconds(), what) {
-            (Some(seconds), _) => format!(" at {}, about {seconds} s", rate(self.pps)),
-            (None, Work::Write(_)) => ", which accepts none".into(),
-            (None, Work::Copy(_)) => ", whose reader takes none".into(),
-            (None, Work::Print) => ", which takes none".into(),
-            (None, Work::Handle) => String::new(),
+    fn message(&self, work: Work) -> Message {
+        let left = match (self.pps, self.seconds(), work) {
+            (Some(pps), Some(seconds), _) => format!(" at {}, about {seconds} s", rate(pps)),
+            (Some(_), None, Work::Write(_)) => ", which accepts none".into(),
+            (Some(_), None, Work::Copy(CopyReader { pipe: Some(_), .. })) => {
+                ", whose reader takes none".into()
+            }
+            (Some(_), None, Work::Copy(CopyReader { pipe: None, .. })) => ", which takes none".into(),
+            (Some(_), None, Work::Handle) | (None, ..) => String::new(),
         };
-        let gives_up = match what {
-            Work::Copy(_) => "up only the copy",
-            Work::Print => "up only the printing",
-            _ => "them up",
-        };
-        let what = match what {
-            Work::Write(output) => format!("written to {output}"),
-            Work::Copy(pipe) => format!("copied to {pipe}"),
-            Work::Print => "printed by tcpdump".into(),
-            Work::Handle => "handled".into(),
+        let (what, gives_up) = match work {
+            Work::Write(output) => (format!("written to {output}"), "them up".into()),
+            Work::Copy(reader) => (reader.describe(), reader.given_up()),
+            Work::Handle => ("handled".into(), "them up".into()),
         };
         let packets = counted(self.packets, "packet");
         let text = format!(
@@ -280,18 +306,37 @@ impl Rest {
     }
 
     /// The fields of the status line.
-    fn status(&self, what: &Work) -> Vec<String> {
-        let verb = match what {
+    fn status(&self, work: Work) -> Vec<String> {
+        let verb = match work {
             Work::Write(_) => "write",
-            Work::Copy(_) => "copy",
-            Work::Print => "print",
+            Work::Copy(CopyReader { pipe: Some(_), .. }) => "copy",
+            Work::Copy(CopyReader { pipe: None, .. }) => "print",
             Work::Handle => "handle",
         };
         let left = format!("ended; {} to {verb}", counted(self.packets, "packet"));
         let mut fields = vec![left, "Ctrl-C gives up".into()];
         fields.extend(self.seconds().map(|seconds| format!("about {seconds} s")));
-        fields.push(rate(self.pps));
+        fields.extend(self.pps.map(rate));
         fields
+    }
+}
+
+impl CopyReader {
+    /// What is still to be done with packets.
+    fn describe(&self) -> String {
+        match &self.pipe {
+            Some(pipe) => format!("copied to {pipe}"),
+            None => "printed by tcpdump".into(),
+        }
+    }
+
+    /// What a signal gives up.
+    fn given_up(&self) -> String {
+        let copy = if self.pipe.is_some() { "the copy" } else { "the printing" };
+        match self.has_command {
+            true => format!("up {copy}, and the wait for the command of -z"),
+            false => format!("up only {copy}"),
+        }
     }
 }
 
@@ -302,60 +347,71 @@ mod tests {
 
     #[test]
     fn the_rest_is_reported_with_the_time_it_takes() {
-        let slow = Rest { packets: 31_768, pps: 2_000.0 };
-        let to = |output: &str| Work::Write(output.into());
+        let slow = Rest { packets: 31_768, pps: Some(2_000.0) };
+        let to = Work::Write;
         assert_eq!(
-            slow.message(&to("standard output")).to_string(),
+            slow.message(to("standard output")).to_string(),
             "wirecap: the capture has ended; 31768 packets are still to be written to standard output at 2.00 kpps, \
              about 16 s; Ctrl-C (SIGINT, SIGTERM) gives them up"
         );
         assert_eq!(
-            slow.status(&to("-")),
+            slow.status(to("-")),
             ["ended; 31768 packets to write", "Ctrl-C gives up", "about 16 s", "2.00 kpps"]
         );
-        let long = Rest { packets: 1_234_567_890_123, pps: 2_000.0 }.status(&to("-"));
+        let long = Rest { packets: 1_234_567_890_123, pps: Some(2_000.0) }.status(to("-"));
         assert_eq!(fitted(&long, 39), "ended; 1234567890123 packets to write");
         assert_eq!(
             fitted(&long, 79),
             "ended; 1234567890123 packets to write  Ctrl-C gives up  about 617283946 s"
         );
-        let stuck = Rest { packets: 1, pps: 0.0 };
+        let stuck = Rest::new(1, 0, OBSERVED);
         assert!(
             stuck
-                .message(&to("a.pcapng"))
+                .message(to("a.pcapng"))
                 .to_string()
                 .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
-        assert_eq!(stuck.status(&to("-")), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);
+        assert_eq!(stuck.status(to("-")), ["ended; 1 packet to write", "Ctrl-C gives up", "0 packets/s"]);
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_rate_before_it_can_be_known() {
+        let text = Rest::new(300, 0, OBSERVED / 2).message(Work::Write("x.pcapng")).to_string();
+        assert!(text.contains("300 packets are still to be written to x.pcapng; Ctrl-C"), "{text}");
     }
 
     #[test]
     fn a_reader_of_the_copy_does_not_keep_the_output_waiting() {
-        let text = |pps, what: &Work| Rest { packets: 300, pps }.message(what).to_string();
+        let text = |rest: Rest, pipe: Option<&str>, has_command| {
+            let reader = CopyReader { pipe: pipe.map(Into::into), has_command };
+            rest.message(Work::Copy(&reader)).to_string()
+        };
+        let (stuck, slow) = (Rest::new(300, 0, OBSERVED), Rest::new(300, 200, 2 * OBSERVED));
         assert_eq!(
-            text(0.0, &Work::Copy("./p".into())),
+            text(stuck, Some("./p"), false),
             "wirecap: the capture has ended; 300 packets are still to be copied to ./p, whose reader takes none; \
              Ctrl-C (SIGINT, SIGTERM) gives up only the copy"
         );
         assert_eq!(
-            text(100.0, &Work::Print),
+            text(slow, None, true),
             "wirecap: the capture has ended; 300 packets are still to be printed by tcpdump at 100 packets/s, about \
-             3 s; Ctrl-C (SIGINT, SIGTERM) gives up only the printing"
+             3 s; Ctrl-C (SIGINT, SIGTERM) gives up the printing, and the wait for the command of -z"
         );
-        assert_eq!(Rest { packets: 300, pps: 0.0 }.status(&Work::Print)[0], "ended; 300 packets to print");
+        let tcpdump = CopyReader { pipe: None, has_command: false };
+        assert_eq!(stuck.status(Work::Copy(&tcpdump))[0], "ended; 300 packets to print");
     }
 
     #[test]
     fn slow_workers_are_no_output() {
-        let slow = Rest { packets: 900, pps: 100.0 };
+        let slow = Rest { packets: 900, pps: Some(100.0) };
         assert_eq!(
-            slow.message(&Work::Handle).to_string(),
+            slow.message(Work::Handle).to_string(),
             "wirecap: the capture has ended; 900 packets are still to be handled at 100 packets/s, about 9 s; Ctrl-C \
              (SIGINT, SIGTERM) gives them up"
         );
-        assert_eq!(slow.status(&Work::Handle)[0], "ended; 900 packets to handle");
+        assert_eq!(slow.status(Work::Handle)[0], "ended; 900 packets to handle");
         // A worker finishes a batch at a time.
-        let text = Rest { packets: 900, pps: 0.0 }.message(&Work::Handle).to_string();
+        let text = Rest { packets: 900, pps: Some(0.0) }.message(Work::Handle).to_string();
         assert!(text.contains("900 packets are still to be handled; Ctrl-C"), "{text}");
     }
 }

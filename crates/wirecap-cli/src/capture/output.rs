@@ -146,10 +146,7 @@ pub(super) fn open_pipe(path: &Path, signals: &Signals) -> Result<OwnedFd> {
         (path.display(), found.as_ref().is_err_and(|cause| cause.kind() == ErrorKind::NotFound));
     ensure!(!is_missing, "--copy-to {name}: there is no such pipe; make it first: mkfifo {name}");
     let is_pipe = found.map_err(|cause| cannot_open(path, &cause.into()))?.file_type().is_fifo();
-    ensure!(
-        is_pipe,
-        "--copy-to {name}: that exists, and is no named pipe; name another one, which mkfifo makes"
-    );
+    ensure!(is_pipe, "--copy-to {name}: that is not a named pipe; name one, which mkfifo makes");
     let mut wait = ReaderWait::new(path, signals);
     loop {
         match OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path) {

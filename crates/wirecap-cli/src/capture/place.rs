@@ -238,15 +238,19 @@ pub(super) fn check_no_trace(traces: &[PathBuf], path: &Path) -> Result<(), Usag
     if is_read { Err(would_be_overwritten(path.display())) } else { Ok(()) }
 }
 
-/// Refuses a copy to the pipe that is written.
+/// Refuses a copy to the pipe, or the file, that is written.
 pub(super) fn check_copy(plan: &Plan) -> Result<(), RefusedSettings> {
     let (Some(pipe), Some(destination)) = (plan.output.copy_pipe(), &plan.destination) else { return Ok(()) };
-    if !is_written(pipe, &of_destination(destination)) {
+    let is_same =
+        plan.output.write.as_deref() == Some(pipe) || is_written(pipe, &of_destination(destination));
+    if !is_same {
         return Ok(());
     }
-    Err(RefusedSettings::new(|sources| {
+    let is_pipe = pipe.metadata().is_ok_and(|found| found.file_type().is_fifo());
+    Err(RefusedSettings::new(move |sources| {
         let (copy, write) = (sources.name(Setting::CopyTo), sources.name(Setting::Write));
-        format!("{copy} and {write} name the same pipe, which would mix their packets: name another one")
+        let what = if is_pipe { "pipe" } else { "file" };
+        format!("{copy} and {write} are the same {what}: a copy goes to another pipe, or to an interface")
     }))
 }
 

@@ -24,8 +24,8 @@ use crate::{
     sources::{
         RefusedSettings,
         Setting::{
-            CaptureCores, CaptureThreads, CopyTo, Count, DirectIo, Expect, FilePerQueue, Print, Unmatched,
-            Write,
+            self, CaptureCores, CaptureThreads, CopyTo, Count, DirectIo, Expect, FilePerQueue, Print,
+            Unmatched, Write,
         },
     },
     text::loss::Output,
@@ -383,23 +383,22 @@ fn check_copy(output: &OutputSettings, destination: Option<&Destination>) -> Res
     if output.copy_pipe().is_none() {
         return Ok(());
     }
-    let remedy = match destination {
-        _ if output.print => Some(Print),
-        Some(Destination::FilePerQueue(..)) => Some(FilePerQueue),
-        Some(Destination::File(..) | Destination::Stdout) => None,
-        None | Some(Destination::Printer) => Some(Write),
+    let remedies: &[Setting] = match destination {
+        None => &[Write],
+        Some(Destination::Printer) => &[Write, Print],
+        Some(Destination::FilePerQueue(..)) => &[FilePerQueue],
+        Some(Destination::File(..) | Destination::Stdout) if output.print => &[Print],
+        Some(Destination::File(..) | Destination::Stdout) => return Ok(()),
     };
-    if let Some(remedy) = remedy {
-        bail!(RefusedSettings::new(move |sources| {
-            let (copy, name) = (sources.name(CopyTo), sources.name(remedy));
-            let remedy = match remedy {
-                Write => format!("add {}", sources.either(CopyTo, "-w FILE", "write")),
-                _ => format!("leave {name} out"),
-            };
-            format!("{copy} with a pipe copies what is written to one file: {remedy}")
-        }));
-    }
-    Ok(())
+    bail!(RefusedSettings::new(move |sources| {
+        let copy = sources.name(CopyTo);
+        let remedy = |setting: &Setting| match setting {
+            Write => format!("add {}", sources.either(CopyTo, "-w FILE", "write")),
+            setting => format!("leave {} out", sources.name(*setting)),
+        };
+        let remedies = remedies.iter().map(remedy).collect::<Vec<_>>().join(", and ");
+        format!("{copy} with a pipe copies what is written to one file: {remedies}")
+    }))
 }
 
 fn has_percent(path: &Path) -> bool {

@@ -4,6 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use serde_json::Value;
 use wirecap::Report;
+use wirecap_record::WrittenCounts;
 
 use super::{
     accounts::{self, Stage},
@@ -113,6 +114,8 @@ impl Account<'_> {
         text += &volume(self.report, plan.output.keeps_times());
         if let Some((output, written)) = plan.describe_destination().zip(self.written.as_ref()) {
             text += &in_output(self.report, &output, written, plan.output.kept_files(), stage);
+            let pipe = plan.output.copy_pipe().filter(|_| stage == Stage::Over);
+            text += &pipe.map(|pipe| in_copy(pipe, &written.total)).unwrap_or_default();
         }
         text + &job.describe(self.report)
     }
@@ -216,6 +219,12 @@ fn in_output(
     text
 }
 
+/// What the reader of a copy got, or could have read, in the end.
+fn in_copy(pipe: &Path, written: &WrittenCounts) -> String {
+    let copied = counted(written.packets.saturating_sub(written.not_copied), "packet");
+    paragraph(&format!("{copied} copied to {}", pipe.display()))
+}
+
 /// A row for each file of a queue that had packets, and one for all others.
 fn file_table(report: &Report, written: &WrittenFiles) -> Table {
     let mut table = Table::new(&["file", "packets", "bytes", "not_written"]);
@@ -237,12 +246,17 @@ fn file_table(report: &Report, written: &WrittenFiles) -> Table {
 #[cfg(test)]
 mod tests {
     use wirecap::{Capture, port::null::NullPort};
-    use wirecap_record::WrittenCounts;
 
     use super::{
         super::written_files::{OutputFile, QueueId},
         *,
     };
+
+    #[test]
+    fn a_copy_has_what_was_written_without_what_was_not_copied() {
+        let counts = WrittenCounts { packets: 12, not_copied: 11, ..WrittenCounts::default() };
+        assert_eq!(in_copy(Path::new("./p"), &counts), "1 packet copied to ./p\n");
+    }
 
     #[test]
     fn files_without_packets_are_one_row() {

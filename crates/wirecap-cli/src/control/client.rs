@@ -63,6 +63,11 @@ impl ControlClient {
         Ok(Self { path: path.into(), stream: BufReader::new(stream) })
     }
 
+    /// The path of the socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Asks, and waits for the answer.
     ///
     /// # Errors
@@ -201,11 +206,24 @@ pub(crate) fn pid_of(name: &str, timeout: Duration) -> Option<u32> {
     let deadline = Instant::now() + timeout;
     let left = || deadline.saturating_duration_since(Instant::now()).min(NAME_TIMEOUT);
     sockets().take_while(|_| !left().is_zero()).find_map(|socket| {
-        let mut client = ControlClient::connect_within(&socket, left()).ok()?;
-        let answer = client.ask_within(&Request::Status, left()).ok()?;
-        let status: Status = serde_json::from_value(answer).ok()?;
+        let status = status_within(&socket, left())?;
         status.name.as_deref().is_some_and(|other| other == name).then_some(status.pid)
     })
+}
+
+/// The state of a capture that answers within about `limit`.
+fn status_within(socket: &Path, limit: Duration) -> Option<Status> {
+    let mut client = ControlClient::connect_within(socket, limit).ok()?;
+    let answer = client.ask_within(&Request::Status, limit).ok()?;
+    serde_json::from_value(answer).ok()
+}
+
+/// A capture, for users: `498 (sensor: eth2, eth3)`, or by its socket if it does not say that at once.
+pub(crate) fn label(socket: &Path) -> String {
+    match status_within(socket, NAME_TIMEOUT) {
+        Some(status) => choices([&status]),
+        None => socket.display().to_string(),
+    }
 }
 
 /// Captures to choose from: `312 (eth1), 498 (sensor: eth2, eth3)`.
@@ -229,9 +247,13 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         let in_directory = |directory: PathBuf| directory.join(format!("{pid}.sock"));
         let mut sockets = place::directories().into_iter().map(in_directory);
         return sockets.find(|socket| socket.exists()).ok_or_else(|| {
+            let hidden = match place::hidden_directories().is_empty() {
+                true => "",
+                false => ", unless it is hidden from this user: use sudo, or become a member of the group wirecap",
+            };
             anyhow!(
-                "no capture that wirecap status lists has process id {pid}; for one that was started with --control PATH, write that \
-                 PATH, with a / in it; one with --control off is ended by kill -INT {pid}"
+                "no capture that wirecap status lists has process id {pid}{hidden}; for one that was started with --control PATH, write \
+                 that PATH, with a / in it; one with --control off has no socket"
             )
         });
     }

@@ -57,6 +57,19 @@ pub(crate) fn directories() -> Vec<PathBuf> {
     [SYSTEM].into_iter().chain(OF_SERVICES).map(PathBuf::from).chain(own).collect()
 }
 
+/// Those of them that this user cannot read, without those beneath another one.
+pub(crate) fn hidden_directories() -> Vec<PathBuf> {
+    let mut hidden: Vec<PathBuf> = Vec::new();
+    for directory in directories() {
+        let is_hidden =
+            || fs::read_dir(&directory).is_err_and(|cause| cause.kind() == ErrorKind::PermissionDenied);
+        if !hidden.iter().any(|other| directory.starts_with(other)) && is_hidden() {
+            hidden.push(directory);
+        }
+    }
+    hidden
+}
+
 /// The directory beneath that of `XDG_RUNTIME_DIR`, which is ignored if it is empty or relative, as its
 /// specification says.
 fn of_user(runtime_directory: Option<OsString>) -> Option<PathBuf> {

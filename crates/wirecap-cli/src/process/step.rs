@@ -46,9 +46,10 @@ impl Step {
         let files: Vec<_> = files.iter().flatten().map(|file| file.display().to_string()).collect();
         let files = files.join(" or ");
         match files.is_empty() {
-            true => {
-                Self::new("the start takes long: the machine is busy", "stopped before anything was started")
-            }
+            true => Self::new(
+                "the start takes long: the machine may be busy",
+                "stopped before anything was started",
+            ),
             false => Self::new(
                 &format!(
                     "the start takes long: {files} has not been read to its end yet, or the machine is busy"

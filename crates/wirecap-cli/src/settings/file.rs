@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
-use wirecap::config::nearest;
+use wirecap::config::{nearest, parse_bytes};
 
 use super::output::OutputSettings;
 use crate::{
@@ -38,35 +38,81 @@ struct Alias {
     value: &'static str,
     /// What a user may write.
     example: &'static str,
+    /// Whether a user's value, as text, can be written so.
+    fits: fn(&str) -> bool,
 }
 
-const fn alias(name: &'static str, key: &'static str, value: &'static str, example: &'static str) -> Alias {
-    Alias { name, key, value, example }
+const fn alias(
+    name: &'static str,
+    key: &'static str,
+    value: &'static str,
+    example: &'static str,
+    fits: fn(&str) -> bool,
+) -> Alias {
+    Alias { name, key, value, example, fits }
 }
 
 const ALIASES: [Alias; 9] = [
-    alias("M", "cells_per_chunk", "{}", "256"),
-    alias("R", "pool_size", "\"chunks:{}\"", "128"),
-    alias("T", "mode", "\"advanced:{}\"", "60"),
-    alias("interface", "ports", "[\"{}\"]", "eth1"),
-    alias("interfaces", "ports", "[\"{}\"]", "eth1"),
-    alias("memory", "pool_size", "\"memory:{}\"", "2G"),
-    alias("chunks_per_pool", "pool_size", "\"chunks:{}\"", "128"),
-    alias("threads", "workers", "{}", "4"),
-    alias("threshold_percent", "mode", "\"advanced:{}\"", "60"),
+    alias("M", "cells_per_chunk", "{}", "256", is_number),
+    alias("R", "pool_size", "\"chunks:{}\"", "128", is_number),
+    alias("T", "mode", "\"advanced:{}\"", "60", is_percent),
+    alias("interface", "ports", "[\"{}\"]", "eth1", is_name),
+    alias("interfaces", "ports", "[\"{}\"]", "eth1", is_name),
+    alias("memory", "pool_size", "\"memory:{}\"", "2G", is_size),
+    alias("chunks_per_pool", "pool_size", "\"chunks:{}\"", "128", is_number),
+    alias("threads", "workers", "{}", "4", is_number),
+    alias("threshold_percent", "mode", "\"advanced:{}\"", "60", is_percent),
 ];
 
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.len() < 8 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_percent(text: &str) -> bool {
+    text.parse::<u8>().is_ok_and(|percent| percent <= 100)
+}
+
+fn is_size(text: &str) -> bool {
+    parse_bytes(text).is_some()
+}
+
+fn is_name(text: &str) -> bool {
+    let is_of_name = |c: char| c.is_alphanumeric() || ".-_@:".contains(c);
+    !text.is_empty() && text.chars().all(is_of_name)
+}
+
 impl Alias {
-    /// The key with a value, that of the user if it is one word.
-    fn written(&self, given: &DeValue<'_>) -> String {
-        let given = match given {
-            DeValue::String(text) => Some(text.to_string()),
-            DeValue::Integer(number) => Some(number.to_string()),
-            _ => None,
+    /// What to write: the key with the user's value, or with an example if that does not fit.
+    fn advice(&self, given: &DeValue<'_>) -> String {
+        let words: Vec<_> = match given {
+            DeValue::Array(values) if self.is_list() => {
+                values.iter().map(|value| word(value.get_ref())).collect()
+            }
+            value => vec![word(value)],
         };
-        let is_word = |text: &String| text.chars().all(char::is_alphanumeric) && !text.is_empty();
-        let value = given.filter(is_word).unwrap_or_else(|| self.example.into());
-        format!("{} = {}", self.key, self.value.replace("{}", &value))
+        let fits = |word: &Option<String>| word.as_deref().is_some_and(self.fits);
+        let is_given = !words.is_empty() && words.iter().all(fits);
+        let written = |value: &str| format!("{} = {}", self.key, self.value.replace("{}", value));
+        match is_given {
+            true => {
+                format!("write {}", written(&words.into_iter().flatten().collect::<Vec<_>>().join("\", \"")))
+            }
+            false => format!("write, for example, {}", written(self.example)),
+        }
+    }
+
+    /// Whether the key takes a list of texts.
+    fn is_list(&self) -> bool {
+        self.value.starts_with('[')
+    }
+}
+
+/// A text or a number as it is written.
+fn word(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.to_string()),
+        _ => None,
     }
 }
 
@@ -235,7 +281,7 @@ fn belonging(
         false => format!("{key} belongs in the table [{}]", owner.name),
     };
     Some(match alias {
-        Some(alias) => format!("{wrong}; write {}", alias.written(value)),
+        Some(alias) => format!("{wrong}; {}", alias.advice(value)),
         None if meant != key => format!("{wrong}; its name there is {meant}"),
         None => wrong,
     })

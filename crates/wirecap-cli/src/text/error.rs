@@ -59,6 +59,16 @@ pub(crate) fn directory_hint(path: &Path, cause: &io::Error) -> String {
     }
 }
 
+/// The remedy for a trace that cannot be replayed.
+fn trace(error: &wirecap_replay::Error) -> Option<String> {
+    match error {
+        wirecap_replay::Error::Trace { name, .. } if is_unexpanded(Path::new(name)) => {
+            Some("; only the shell expands a pattern, and only an unquoted one".into())
+        }
+        _ => None,
+    }
+}
+
 /// Whether a path is a pattern of names that nothing has expanded.
 pub(crate) fn is_unexpanded(path: &Path) -> bool {
     let is_missing = path.metadata().is_err_and(|cause| cause.kind() == ErrorKind::NotFound);
@@ -92,6 +102,7 @@ pub(crate) fn describe(error: &anyhow::Error) -> String {
     let hint = error.downcast_ref().and_then(geometry);
     let hint = hint.or_else(|| error.downcast_ref().and_then(interface));
     let hint = hint.or_else(|| error.downcast_ref().and_then(sending));
+    let hint = hint.or_else(|| error.downcast_ref().and_then(trace));
     with_hint(error, hint.or_else(|| of_command(error)))
 }
 
@@ -103,8 +114,7 @@ pub(crate) fn of_capture(error: &Error) -> String {
             format!("{name} cannot be captured over AF_XDP: {}", attempts.join("; "))
         }
         Error::LittleMemory { bytes, least } => format!(
-            "packet memory of {} is too little: a chunk for each pool takes at least {}; give that or more, or lower -M or the number of \
-             queues",
+            "packet memory of {} is too little: a chunk for each pool takes at least {}; raise it, or lower -M or the number of queues",
             exact_size(*bytes),
             exact_size(*least)
         ),
@@ -351,10 +361,7 @@ mod tests {
                 "symmetric: none; omit --rss symmetric to capture without it",
             ),
             (Error::PassiveRss(name()), "omit --rss, or give xdp:in0"),
-            (
-                Error::LittleMemory { bytes: 1, least: 2 },
-                "give that or more, or lower -M or the number of queues",
-            ),
+            (Error::LittleMemory { bytes: 1, least: 2 }, "raise it, or lower -M or the number of queues"),
             (Error::MuchMemory { bytes: 2, most: 1 }, "together can have 1 KiB; give that or less"),
             (not_tapped(TapRefusal::FewChunks), "for each core; raise -R or --memory, or give packet:in0"),
             (not_tapped(TapRefusal::NoTcx), "(Linux 6.6); give packet:in0"),

@@ -79,7 +79,8 @@ fn stop_without_a_name_says_which_capture_it_has_ended() {
     let mut command = lab.right.command("unshare");
     let script = format!(
         "mount -t tmpfs none /run && {{ \"$0\" capture r0 --json >/dev/null 2>/run/said & }} && echo $! && \
-         until grep -q '^{READY}' /run/said; do sleep 0.1; done; \"$0\" stop; wait"
+         until grep -q '^{READY}' /run/said; do \
+         kill -0 $! || {{ cat /run/said >&2; exit 1; }}; sleep 0.1; done; \"$0\" stop; wait"
     );
     command.args(["--mount", "sh", "-c", &script, WIRECAP]);
     let ended = RunningCommand::spawn(command).wait();

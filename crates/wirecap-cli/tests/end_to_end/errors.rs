@@ -66,7 +66,7 @@ fn wrong_usage_is_found_without_asking_the_machine() {
     assert_refused(&RunningCommand::spawn(command).wait(), 1, &hints);
     let mut command = Command::new(WIRECAP);
     command.args(["replay", "no-such-*.pcapng", "-i", "lo"]);
-    let hints = ["no-such-*.pcapng", "; a pattern is expanded only by the shell, and if it is not quoted"];
+    let hints = ["no-such-*.pcapng", "; only the shell expands a pattern, and only an unquoted one"];
     assert_refused(&RunningCommand::spawn(command).wait(), 1, &hints);
 }
 

@@ -44,8 +44,8 @@ struct PortRecord {
 
 #[derive(Deserialize)]
 struct QueueRecord {
-    #[serde(default)]
-    mode: QueueMode,
+    #[serde(default, rename = "mode")]
+    recipient: Recipient,
     #[serde(flatten)]
     account: QueueAccount,
 }
@@ -53,18 +53,17 @@ struct QueueRecord {
 /// Who gets the packets of a queue.
 #[derive(Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum QueueMode {
+enum Recipient {
     /// The host: the queue was added after the start.
     Host,
-    /// The capture, in whichever way.
     #[default]
     #[serde(other)]
-    Captured,
+    Capture,
 }
 
 impl From<PortRecord> for PortAccount {
     fn from(PortRecord { name, dropped_before_xdp, queues }: PortRecord) -> Self {
-        let captured = queues.into_iter().filter(|queue| queue.mode != QueueMode::Host);
+        let captured = queues.into_iter().filter(|queue| queue.recipient != Recipient::Host);
         Self { name, dropped_before_xdp, queues: captured.map(|queue| queue.account).collect() }
     }
 }

@@ -331,6 +331,9 @@ mod tests {
             fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
             assert_eq!(matches!(open(), Err(Error::Open { .. })), is_open, "{mode:o}");
         }
+        fs::set_permissions(&directory, Permissions::from_mode(0o1777)).unwrap();
+        assert!(matches!(open(), Err(Error::Open { is_sticky: true, .. })));
+        fs::set_permissions(&directory, Permissions::from_mode(0o700)).unwrap();
         if geteuid().is_root() {
             chown(&directory, Some(1), None).unwrap();
             assert!(matches!(open(), Err(Error::Open { path, is_sticky: false }) if path == directory));

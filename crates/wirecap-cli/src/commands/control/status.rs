@@ -1,7 +1,5 @@
 //! `wirecap status`: the captures that run, or the account of one of them.
 
-use std::{fs, io::ErrorKind, path::PathBuf};
-
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +8,7 @@ use super::TargetFlags;
 use crate::{
     control::{
         client::{FoundCapture, find},
-        place::directories,
+        place::hidden_directories,
         protocol::{Request, Status},
     },
     exit::Exit,
@@ -94,18 +92,12 @@ fn none(silent: bool, all_visible: bool) -> &'static str {
 
 /// Says where there may be captures that this user cannot see. Returns whether there is no such place.
 pub(crate) fn warn_of_hidden() -> bool {
-    let mut hidden: Vec<PathBuf> = Vec::new();
-    for directory in directories() {
-        if hidden.iter().any(|other| directory.starts_with(other)) {
-            continue;
-        }
-        if fs::read_dir(&directory).is_err_and(|cause| cause.kind() == ErrorKind::PermissionDenied) {
-            note!(
-                "the captures in {} are hidden from this user: use sudo, or become a member of the group wirecap",
-                directory.display()
-            );
-            hidden.push(directory);
-        }
+    let hidden = hidden_directories();
+    for directory in &hidden {
+        note!(
+            "the captures in {} are hidden from this user: use sudo, or become a member of the group wirecap",
+            directory.display()
+        );
     }
     hidden.is_empty()
 }

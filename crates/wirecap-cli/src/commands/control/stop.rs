@@ -8,7 +8,7 @@ use clap::Args;
 use super::TargetFlags;
 use crate::{
     control::{
-        client::{ControlClient, TimedOut, choices},
+        client::{ControlClient, TimedOut, label},
         protocol::{EndRecord, Request},
     },
     exit::Exit,
@@ -39,7 +39,7 @@ pub(crate) fn run(flags: &StopFlags) -> Result<Exit> {
     let mut capture = flags.target.connect()?;
     let which = match flags.target.names_one() {
         true => String::new(),
-        false => format!("{}: ", choices([&capture.status()?])),
+        false => format!("{}: ", label(capture.path())),
     };
     let left = || flags.timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
     capture.ask_within(&Request::Stop, left().unwrap_or(Duration::MAX))?;

@@ -22,7 +22,11 @@ use wirecap_doctor::{
     snapshot::PortAccount,
 };
 
-use self::{flags::DoctorFlags, journal::JournalDirectory, report::Diagnosis};
+use self::{
+    flags::DoctorFlags,
+    journal::{JournalDirectory, describe},
+    report::Diagnosis,
+};
 use crate::{
     exit::{Exit, Usage},
     print::{head::Head, printable::json, stdio::print_stdout},
@@ -34,8 +38,8 @@ use crate::{
 /// An interface or a file cannot be read, or the journal cannot be kept.
 pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
     let head = Head::new("doctor", SystemTime::now());
-    let journal = JournalDirectory::from(flags.journal.as_path());
-    let mut diagnosis = Diagnosis { journal: journal.clone(), ..Diagnosis::default() };
+    let directory = JournalDirectory::from(flags.journal.as_path());
+    let mut diagnosis = Diagnosis { journal: directory.clone(), ..Diagnosis::default() };
     if flags.undo {
         ensure!(
             flags.interfaces.is_empty(),
@@ -44,8 +48,8 @@ pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
                 flags.interfaces.join(" ")
             )
         );
-        diagnosis.restored = Some(match journal.open_to_undo()? {
-            Some((open, settings)) => undo(&open, &settings).map_err(|error| journal.describe(&error))?,
+        diagnosis.restored = Some(match directory.open_to_undo()? {
+            Some((journal, settings)) => undo(&journal, &settings).map_err(|error| describe(&error))?,
             None => Vec::new(),
         });
     } else {
@@ -57,8 +61,8 @@ pub(crate) fn run(flags: &DoctorFlags) -> Result<Exit> {
         if let Some(rules) = &flags.fix {
             let changes = changes(&diagnosis.findings, rules);
             diagnosis.unrequested = unrequested(&diagnosis.findings, rules);
-            let (open, settings) = journal.open()?;
-            let applied = apply(&open, &settings, changes).map_err(|error| journal.describe(&error))?;
+            let (journal, settings) = directory.open()?;
+            let applied = apply(&journal, &settings, changes).map_err(|error| describe(&error))?;
             diagnosis.applied = Some(applied);
         }
     }
@@ -231,12 +235,12 @@ mod tests {
             let unrequested = unrequested(&findings, &[]);
             Diagnosis { journal, applied, unrequested, ..Diagnosis::default() }.describe()
         };
-        let made = text("./j", ApplyOutcome::Made).replace("\n    ", " ");
-        assert!(made.contains("wirecap doctor --undo --journal ./j restores these settings\n"), "{made}");
-        assert!(made.ends_with("wirecap doctor --journal ./j --fix=governor\n"), "{made}");
+        let made = text("/j", ApplyOutcome::Made).replace("\n    ", " ");
+        assert!(made.contains("wirecap doctor --undo --journal /j restores these settings\n"), "{made}");
+        assert!(made.ends_with("wirecap doctor --journal /j --fix=governor\n"), "{made}");
         let usual = text(journal::USUAL, ApplyOutcome::Made);
         assert!(usual.contains("wirecap doctor --undo restores these settings\n"), "{usual}");
-        let stale = text("./j", ApplyOutcome::Stale(Value::Switch(true)));
+        let stale = text("/j", ApplyOutcome::Stale(Value::Switch(true)));
         assert!(!stale.contains("restores"), "{stale}");
     }
 

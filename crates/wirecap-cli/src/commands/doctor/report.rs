@@ -242,7 +242,8 @@ impl Diagnosis {
             Some(applied) => {
                 text.extend(applied.iter().map(|applied| paragraph(&describe_applied(applied))));
                 if applied.iter().any(Applied::is_made) {
-                    text += &paragraph(&format!("{} restores these settings", self.undo()));
+                    // Not wrapped: it can be copied.
+                    text += &format!("{} restores these settings\n", self.undo());
                 }
                 let rest = self.on_request();
                 if !rest.is_empty() {
@@ -317,7 +318,7 @@ impl Diagnosis {
 
     fn describe_restored(&self, restored: &[Restored]) -> String {
         if restored.is_empty() {
-            return paragraph(&format!("nothing to restore: the journal in {} is empty", self.journal));
+            return paragraph(&format!("nothing to restore: the journal {} has no settings", self.journal));
         }
         restored.iter().map(|restored| paragraph(&self.describe_one_restored(restored))).collect()
     }

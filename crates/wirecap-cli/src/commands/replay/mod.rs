@@ -24,7 +24,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use wirecap_replay::{Control, Plan, Replay};
 
 use self::{flags::ReplayFlags, plan::ReplayPlan, progress::snapshot};
@@ -32,7 +32,6 @@ use crate::{
     exit::Exit,
     print::{head::Head, status_line::StatusLine},
     process::{cores::check_cores, idle_thread::IdleThread, signals::Signals, step::Step},
-    text::error::is_unexpanded,
 };
 
 /// How often signals and the progress are checked: seldom, since that may take the core from the thread that
@@ -50,12 +49,7 @@ pub(crate) fn run(flags: &ReplayFlags, signals: &Signals) -> Result<Exit> {
     let thread = IdleThread::start("wirecap-send")?;
     let control = Arc::new(Control::default());
     let (step, shared) = (opening(&plan), Arc::clone(&control));
-    let has_pattern = plan.files.iter().any(|file| is_unexpanded(file));
-    let replay = step.run(signals, quiet, move || Replay::open(plan, &shared))?;
-    let replay = replay.map_err(|error| match has_pattern {
-        true => anyhow!("{error}; a pattern is expanded only by the shell, and if it is not quoted"),
-        false => error.into(),
-    })?;
+    let replay = step.run(signals, quiet, move || Replay::open(plan, &shared))??;
     announce::start(&replay, spared.as_ref(), quiet);
     let (sender, finished) = sync_channel(1);
     thread.run(move || _ = sender.send(replay.run()));
