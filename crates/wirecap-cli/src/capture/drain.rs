@@ -54,14 +54,14 @@ pub(super) struct Unfinished {
 enum Awaiting {
     /// The outputs, which accept bytes between two packets, and then the reader of their copy, if there is
     /// one.
-    Outputs { name: String, progress: FilesProgress, reader: CopyReader },
+    Outputs { name: String, progress: FilesProgress, target: CopyTarget },
     /// Slow workers.
     Workers,
 }
 
-/// Who reads the copy, and what a signal that gives it up gives up, too.
+/// Where the copy goes, and what a signal that gives it up gives up, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct CopyReader {
+struct CopyTarget {
     /// The pipe; `None` for the tcpdump that prints.
     pipe: Option<String>,
     /// Whether a command runs with each file.
@@ -74,7 +74,7 @@ enum Work<'a> {
     /// Writing to this output.
     Write(&'a str),
     /// Reading the copy.
-    Copy(&'a CopyReader),
+    Copy(&'a CopyTarget),
     /// Handling by the workers.
     Handle,
 }
@@ -84,10 +84,10 @@ impl Unfinished {
     pub(super) fn writing(plan: &Plan, progress: FilesProgress) -> Option<Self> {
         let (limit, name) = (plan.output.count.unwrap_or(u64::MAX), plan.describe_destination()?);
         let pipe = plan.output.copy_pipe().map(|pipe| pipe.display().to_string());
-        let reader = CopyReader { pipe, has_command: plan.output.rotate_command.is_some() };
+        let target = CopyTarget { pipe, has_command: plan.output.rotate_command.is_some() };
         let counted = progress.clone();
         let done = Box::new(move || counted.total().packets);
-        Some(Self { done, limit, what: Awaiting::Outputs { name, progress, reader } })
+        Some(Self { done, limit, what: Awaiting::Outputs { name, progress, target } })
     }
 
     /// Packets wait for slow workers.
@@ -118,7 +118,7 @@ impl Unfinished {
     /// What is done now.
     fn work(&self) -> Work<'_> {
         match &self.what {
-            Awaiting::Outputs { reader, .. } if self.uncopied().is_some() => Work::Copy(reader),
+            Awaiting::Outputs { target, .. } if self.uncopied().is_some() => Work::Copy(target),
             Awaiting::Outputs { name, .. } => Work::Write(name),
             Awaiting::Workers => Work::Handle,
         }
@@ -285,15 +285,15 @@ impl Rest {
         let left = match (self.pps, self.seconds(), work) {
             (Some(pps), Some(seconds), _) => format!(" at {}, about {seconds} s", rate(pps)),
             (Some(_), None, Work::Write(_)) => ", which accepts none".into(),
-            (Some(_), None, Work::Copy(CopyReader { pipe: Some(_), .. })) => {
+            (Some(_), None, Work::Copy(CopyTarget { pipe: Some(_), .. })) => {
                 ", whose reader takes none".into()
             }
-            (Some(_), None, Work::Copy(CopyReader { pipe: None, .. })) => ", which takes none".into(),
+            (Some(_), None, Work::Copy(CopyTarget { pipe: None, .. })) => ", which takes none".into(),
             (Some(_), None, Work::Handle) | (None, ..) => String::new(),
         };
         let (what, gives_up) = match work {
             Work::Write(output) => (format!("written to {output}"), "them up".into()),
-            Work::Copy(reader) => (reader.describe(), reader.given_up()),
+            Work::Copy(target) => (target.describe(), target.given_up()),
             Work::Handle => ("handled".into(), "them up".into()),
         };
         let packets = counted(self.packets, "packet");
@@ -309,8 +309,8 @@ impl Rest {
     fn status(&self, work: Work) -> Vec<String> {
         let verb = match work {
             Work::Write(_) => "write",
-            Work::Copy(CopyReader { pipe: Some(_), .. }) => "copy",
-            Work::Copy(CopyReader { pipe: None, .. }) => "print",
+            Work::Copy(CopyTarget { pipe: Some(_), .. }) => "copy",
+            Work::Copy(CopyTarget { pipe: None, .. }) => "print",
             Work::Handle => "handle",
         };
         let left = format!("ended; {} to {verb}", counted(self.packets, "packet"));
@@ -321,7 +321,7 @@ impl Rest {
     }
 }
 
-impl CopyReader {
+impl CopyTarget {
     /// What is still to be done with packets.
     fn describe(&self) -> String {
         match &self.pipe {
@@ -383,8 +383,8 @@ mod tests {
     #[test]
     fn a_reader_of_the_copy_does_not_keep_the_output_waiting() {
         let text = |rest: Rest, pipe: Option<&str>, has_command| {
-            let reader = CopyReader { pipe: pipe.map(Into::into), has_command };
-            rest.message(Work::Copy(&reader)).to_string()
+            let target = CopyTarget { pipe: pipe.map(Into::into), has_command };
+            rest.message(Work::Copy(&target)).to_string()
         };
         let (stuck, slow) = (Rest::new(300, 0, OBSERVED), Rest::new(300, 200, 2 * OBSERVED));
         assert_eq!(
@@ -397,7 +397,7 @@ mod tests {
             "wirecap: the capture has ended; 300 packets are still to be printed by tcpdump at 100 packets/s, about \
              3 s; Ctrl-C (SIGINT, SIGTERM) gives up the printing, and the wait for the command of -z"
         );
-        let tcpdump = CopyReader { pipe: None, has_command: false };
+        let tcpdump = CopyTarget { pipe: None, has_command: false };
         assert_eq!(stuck.status(Work::Copy(&tcpdump))[0], "ended; 300 packets to print");
     }
 
