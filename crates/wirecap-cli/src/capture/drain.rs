@@ -254,7 +254,7 @@ impl<'a> Drain<'a> {
         if line_is_due {
             self.next_line = now + PERIOD;
             self.line.clear();
-            print_message(&rest.message(work));
+            print_message(&rest.message(work, is_repeated));
         } else {
             self.line.show(&rest.status(work));
         }
@@ -281,7 +281,8 @@ impl Rest {
         (seconds < 1e9).then(|| seconds.ceil() as u64)
     }
 
-    fn message(&self, work: Work) -> Message {
+    /// `is_repeated`: it answers a signal that came too soon after the first.
+    fn message(&self, work: Work, is_repeated: bool) -> Message {
         let left = match (self.pps, self.seconds(), work) {
             (Some(pps), Some(seconds), _) => format!(" at {}, about {seconds} s", rate(pps)),
             (Some(_), None, Work::Write(_)) => ", which accepts none".into(),
@@ -297,9 +298,12 @@ impl Rest {
             Work::Handle => ("handled".into(), "them up".into()),
         };
         let packets = counted(self.packets, "packet");
+        let signal = match is_repeated {
+            true => "another Ctrl-C (SIGINT, SIGTERM) in a second",
+            false => "Ctrl-C (SIGINT, SIGTERM)",
+        };
         let text = format!(
-            "the capture has ended; {packets} {} still to be {what}{left}; Ctrl-C (SIGINT, SIGTERM) gives \
-             {gives_up}",
+            "the capture has ended; {packets} {} still to be {what}{left}; {signal} gives {gives_up}",
             is(self.packets)
         );
         Message::note(text).about(Topic::Progress)
@@ -350,7 +354,7 @@ mod tests {
         let slow = Rest { packets: 31_768, pps: Some(2_000.0) };
         let to = Work::Write;
         assert_eq!(
-            slow.message(to("standard output")).to_string(),
+            slow.message(to("standard output"), false).to_string(),
             "wirecap: the capture has ended; 31768 packets are still to be written to standard output at 2.00 kpps, \
              about 16 s; Ctrl-C (SIGINT, SIGTERM) gives them up"
         );
@@ -367,7 +371,7 @@ mod tests {
         let stuck = Rest::new(1, 0, OBSERVED);
         assert!(
             stuck
-                .message(to("a.pcapng"))
+                .message(to("a.pcapng"), false)
                 .to_string()
                 .contains("1 packet is still to be written to a.pcapng, which accepts none")
         );
@@ -375,16 +379,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_rate_before_it_can_be_known() {
-        let text = Rest::new(300, 0, OBSERVED / 2).message(Work::Write("x.pcapng")).to_string();
-        assert!(text.contains("300 packets are still to be written to x.pcapng; Ctrl-C"), "{text}");
+    fn a_signal_that_came_too_soon_is_answered_with_what_is_known_by_then() {
+        let text = Rest::new(300, 0, OBSERVED / 2).message(Work::Write("x.pcapng"), true).to_string();
+        let words = "300 packets are still to be written to x.pcapng; another Ctrl-C (SIGINT, SIGTERM) in a second gives them up";
+        assert!(text.ends_with(words), "{text}");
     }
 
     #[test]
     fn a_reader_of_the_copy_does_not_keep_the_output_waiting() {
         let text = |rest: Rest, pipe: Option<&str>, has_command| {
             let target = CopyTarget { pipe: pipe.map(Into::into), has_command };
-            rest.message(Work::Copy(&target)).to_string()
+            rest.message(Work::Copy(&target), false).to_string()
         };
         let (stuck, slow) = (Rest::new(300, 0, OBSERVED), Rest::new(300, 200, 2 * OBSERVED));
         assert_eq!(
@@ -405,13 +410,13 @@ mod tests {
     fn slow_workers_are_no_output() {
         let slow = Rest { packets: 900, pps: Some(100.0) };
         assert_eq!(
-            slow.message(Work::Handle).to_string(),
+            slow.message(Work::Handle, false).to_string(),
             "wirecap: the capture has ended; 900 packets are still to be handled at 100 packets/s, about 9 s; Ctrl-C \
              (SIGINT, SIGTERM) gives them up"
         );
         assert_eq!(slow.status(Work::Handle)[0], "ended; 900 packets to handle");
         // A worker finishes a batch at a time.
-        let text = Rest { packets: 900, pps: Some(0.0) }.message(Work::Handle).to_string();
+        let text = Rest { packets: 900, pps: Some(0.0) }.message(Work::Handle, false).to_string();
         assert!(text.contains("900 packets are still to be handled; Ctrl-C"), "{text}");
     }
 }

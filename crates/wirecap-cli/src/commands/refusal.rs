@@ -212,17 +212,16 @@ fn is_engine_flag(name: &str) -> bool {
 fn unanswered(name: &str, captures: bool, arguments: &[String]) -> String {
     match habits::instead_of(name).filter(|_| captures) {
         Some(instead) => format!("there is no flag {name}; {instead}"),
-        None => match &owners(name)[..] {
-            owners @ ([_] | [_, _]) if command(arguments).is_some() => {
-                let has = if owners.len() == 1 { "has" } else { "have" };
-                format!(
-                    "there is no flag {name} here; {} {has} one; {}",
-                    owners.join(" and "),
-                    help(arguments)
-                )
-            }
-            _ => format!("there is no flag {name}; {}", help(arguments)),
-        },
+        None => {
+            let owners = command(arguments).map(|_| owners(name)).unwrap_or_default();
+            let (here, others) = match &owners[..] {
+                [] => ("", String::new()),
+                [one] => (" here", format!("{one} has one; ")),
+                [one, other] => (" here", format!("{one} and {other} have one; ")),
+                _ => (" here", String::new()),
+            };
+            format!("there is no flag {name}{here}; {others}{}", help(arguments))
+        }
     }
 }
 
@@ -321,7 +320,7 @@ mod tests {
                 "set sensor -R 500",
                 "-R cannot be changed while a capture runs; write -T PERCENT or --duration TIME",
             ),
-            ("set sensor --json", "there is no flag --json; try wirecap set --help"),
+            ("set sensor --json", "there is no flag --json here; try wirecap set --help"),
             (
                 "--log json forward a b",
                 "there is no flag --log before a command; did you mean wirecap forward --log?",

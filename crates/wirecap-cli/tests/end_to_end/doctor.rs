@@ -95,7 +95,7 @@ fn planted_faults_are_found_mended_and_the_mending_is_undone() {
     assert!(restored.len() == FOUND.len() && restored.iter().all(|setting| setting["outcome"] == "restored"));
     assert_eq!(settings(&lab), planted);
     let again = doctor(&lab, &["--undo"]);
-    let words = format!("nothing to restore: the journal {} has no settings", lab.path("journal").display());
+    let words = format!("nothing to restore by the journal in {}", lab.path("journal").display());
     assert_eq!(String::from_utf8(again.stdout).unwrap().replace("\n    ", " "), words + "\n");
 }
 

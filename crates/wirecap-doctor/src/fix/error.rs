@@ -5,8 +5,8 @@ use std::{io, path::PathBuf};
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The journal cannot be kept.
-    #[error("cannot keep the journal {}: {cause}", path.display())]
+    /// The journal cannot be kept or read.
+    #[error("cannot use the journal {}: {cause}", path.display())]
     Journal {
         /// The file or its directory.
         path: PathBuf,

@@ -128,6 +128,9 @@ impl Journal {
 
     fn open_existing(directory: &Path, place: Place) -> Result<Self, Error> {
         let metadata = directory.metadata().map_err(Error::journal(directory))?;
+        if !metadata.is_dir() {
+            return Err(Error::journal(directory)(io::ErrorKind::NotADirectory.into()));
+        }
         if is_open_to_others(&metadata) {
             let is_sticky = metadata.mode() & 0o1000 != 0;
             return Err(Error::Open { path: directory.into(), is_sticky });
@@ -346,6 +349,11 @@ mod tests {
         let directory = parent.path().join("journal");
         let find = || Journal::find(&directory, place()).map(|found| found.is_some());
         assert!(!find().unwrap() && !directory.exists());
+        let device = Journal::find(Path::new("/dev/null"), place()).unwrap_err();
+        assert!(
+            device.to_string().starts_with("cannot use the journal /dev/null: not a directory"),
+            "{device}"
+        );
         drop(Journal::open(&directory, place()).unwrap());
         assert!(find().unwrap());
     }

@@ -318,7 +318,11 @@ impl Diagnosis {
 
     fn describe_restored(&self, restored: &[Restored]) -> String {
         if restored.is_empty() {
-            return paragraph(&format!("nothing to restore: the journal {} has no settings", self.journal));
+            let hint = match self.journal == JournalDirectory::default() {
+                true => "; if --fix was given a --journal DIR, name it here, too",
+                false => "",
+            };
+            return paragraph(&format!("nothing to restore by the journal in {}{hint}", self.journal));
         }
         restored.iter().map(|restored| paragraph(&self.describe_one_restored(restored))).collect()
     }
