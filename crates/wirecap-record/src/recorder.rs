@@ -201,6 +201,7 @@ impl Recorder {
                 Err(RecvTimeoutError::Disconnected) => return abandoned(RecordError::WriterGone),
                 Err(RecvTimeoutError::Timeout) => tick(),
             }
+            // The reader of the copy, once only that is awaited, has a timeout of its own.
             if progress.output_bytes() != bytes || progress.uncopied().is_some() {
                 (bytes, since) = (progress.output_bytes(), Instant::now());
             }

@@ -231,10 +231,10 @@ fn not_copied(outcome: &Outcome, pipe: Option<&Path>) -> Option<Message> {
             format!("did not read some in time, and then {closed}")
         }
         CopyReader { was_behind: false, was_given_up: true, .. } => {
-            "had not read them when the end was given up".into()
+            "had not read them when the wait for it was given up".into()
         }
         CopyReader { was_behind: true, was_given_up: true, .. } => {
-            "did not read some in time, and had not read the rest when the end was given up".into()
+            "did not read some in time, and had not read the rest when the wait for it was given up".into()
         }
         _ => "did not read them in time".into(),
     };

@@ -96,7 +96,7 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     plan.check_terminal()?;
     check_cores(&plan.cores())?;
     let places = place::look_up(&mut plan)?;
-    place::check_copy(&plan)?;
+    place::check_copied_elsewhere(&plan)?;
     let (control, mut desk) = service::start(&plan, J::COMMAND, &signals)?;
     let mut helpers = Helpers { commands: Commands::start(&plan.output, &plan.sandbox)?, printer: None };
     let commands = helpers.commands.as_ref();

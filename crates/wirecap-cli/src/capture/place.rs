@@ -239,7 +239,7 @@ pub(super) fn check_no_trace(traces: &[PathBuf], path: &Path) -> Result<(), Usag
 }
 
 /// Refuses a copy to the pipe, or the file, that is written.
-pub(super) fn check_copy(plan: &Plan) -> Result<(), RefusedSettings> {
+pub(super) fn check_copied_elsewhere(plan: &Plan) -> Result<(), RefusedSettings> {
     let (Some(pipe), Some(destination)) = (plan.output.copy_pipe(), &plan.destination) else { return Ok(()) };
     let is_same =
         plan.output.write.as_deref() == Some(pipe) || is_written(pipe, &of_destination(destination));

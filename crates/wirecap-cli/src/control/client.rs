@@ -14,7 +14,8 @@ use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::Value;
 
 use super::{
-    connect, place,
+    connect,
+    place::{self, REMEDY_FOR_HIDDEN},
     protocol::{Request, Status},
     refusal::RefusalRecord,
 };
@@ -55,9 +56,9 @@ impl ControlClient {
                     "the capture of {name} was killed: its socket is left over, and nothing answers there"
                 )
             }
-            ErrorKind::PermissionDenied => anyhow!(
-                "this user may not connect to {name}: use sudo, or become a member of the group wirecap"
-            ),
+            ErrorKind::PermissionDenied => {
+                anyhow!("this user may not connect to {name}: {REMEDY_FOR_HIDDEN}")
+            }
             _ => anyhow!("cannot connect to {name}: {cause}"),
         })?;
         Ok(Self { path: path.into(), stream: BufReader::new(stream) })
@@ -248,8 +249,8 @@ pub(crate) fn socket_of(target: Option<&str>) -> Result<PathBuf> {
         let mut sockets = place::directories().into_iter().map(in_directory);
         return sockets.find(|socket| socket.exists()).ok_or_else(|| {
             let hidden = match place::hidden_directories().is_empty() {
-                true => "",
-                false => ", unless it is hidden from this user: use sudo, or become a member of the group wirecap",
+                true => String::new(),
+                false => format!(", unless it is hidden from this user: {REMEDY_FOR_HIDDEN}"),
             };
             anyhow!(
                 "no capture that wirecap status lists has process id {pid}{hidden}; for one that was started with --control PATH, write \

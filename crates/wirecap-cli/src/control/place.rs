@@ -57,6 +57,9 @@ pub(crate) fn directories() -> Vec<PathBuf> {
     [SYSTEM].into_iter().chain(OF_SERVICES).map(PathBuf::from).chain(own).collect()
 }
 
+/// What a user does whom the captures of others are hidden from.
+pub(crate) const REMEDY_FOR_HIDDEN: &str = "use sudo, or become a member of the group wirecap";
+
 /// Those of them that this user cannot read, without those beneath another one.
 pub(crate) fn hidden_directories() -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> = Vec::new();

@@ -84,20 +84,17 @@ fn is_name(text: &str) -> bool {
 impl Alias {
     /// What to write: the key with the user's value, or with an example if that does not fit.
     fn advice(&self, given: &DeValue<'_>) -> String {
-        let words: Vec<_> = match given {
-            DeValue::Array(values) if self.is_list() => {
-                values.iter().map(|value| word(value.get_ref())).collect()
+        let fitting = |value| word(value).filter(|word| (self.fits)(word));
+        let words: Option<Vec<_>> = match given {
+            DeValue::Array(values) if self.is_list() && !values.is_empty() => {
+                values.iter().map(|value| fitting(value.get_ref())).collect()
             }
-            value => vec![word(value)],
+            value => fitting(value).map(|word| vec![word]),
         };
-        let fits = |word: &Option<String>| word.as_deref().is_some_and(self.fits);
-        let is_given = !words.is_empty() && words.iter().all(fits);
         let written = |value: &str| format!("{} = {}", self.key, self.value.replace("{}", value));
-        match is_given {
-            true => {
-                format!("write {}", written(&words.into_iter().flatten().collect::<Vec<_>>().join("\", \"")))
-            }
-            false => format!("write, for example, {}", written(self.example)),
+        match words {
+            Some(words) => format!("write {}", written(&words.join("\", \""))),
+            None => format!("write, for example, {}", written(self.example)),
         }
     }
 

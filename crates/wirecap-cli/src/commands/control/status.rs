@@ -8,7 +8,7 @@ use super::TargetFlags;
 use crate::{
     control::{
         client::{FoundCapture, find},
-        place::hidden_directories,
+        place::{REMEDY_FOR_HIDDEN, hidden_directories},
         protocol::{Request, Status},
     },
     exit::Exit,
@@ -94,10 +94,7 @@ fn none(silent: bool, all_visible: bool) -> &'static str {
 pub(crate) fn warn_of_hidden() -> bool {
     let hidden = hidden_directories();
     for directory in &hidden {
-        note!(
-            "the captures in {} are hidden from this user: use sudo, or become a member of the group wirecap",
-            directory.display()
-        );
+        note!("the captures in {} are hidden from this user: {REMEDY_FOR_HIDDEN}", directory.display());
     }
     hidden.is_empty()
 }

@@ -69,7 +69,7 @@ impl JournalDirectory {
         Ok((journal, LiveSettings::open()?))
     }
 
-    /// Opens the journal to restore what it has; `None` if there is none and none was named.
+    /// Opens the journal to restore what it has. Returns `None` if the usual one is meant and does not exist.
     ///
     /// # Errors
     /// It cannot be opened, or the named directory is missing.
