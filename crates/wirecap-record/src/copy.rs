@@ -7,6 +7,9 @@
 //! ```
 //!
 //! Rule: the output never waits for the copy, which has whole records unless it is given up at the end.
+//!
+//! A packet is in the copy once its whole record is in the pipe, as long as a program can still read it there:
+//! what the pipe has when its last reader is gone is lost with it, and counts as not copied.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +21,7 @@ use std::{
 };
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use wirecap_sys::room::wait_for_room;
+use wirecap_sys::room::{is_closed_by_reader, unread_bytes, wait_for_room};
 
 /// The most bytes of records that wait for the program.
 const MAX_WAITING_BYTES: usize = 16 << 20;
@@ -30,13 +33,17 @@ const TICK: Duration = Duration::from_millis(50);
 /// A pipe that gets a copy of what is written: [`RecordConfig::copy`](crate::RecordConfig::copy).
 #[derive(Debug)]
 pub struct OutputCopy {
-    pipe: File,
-    /// Records that the pipe had no room for.
-    waiting: VecDeque<Group>,
+    /// `None` once nothing more is copied.
+    pipe: Option<File>,
+    /// Bytes that the pipe has taken.
+    taken: u64,
+    /// Records that the pipe had no room for, those of each call of [`OutputCopy::add`] together.
+    waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
-    waiting_packets: u64,
-    /// Whether nothing more is copied.
-    is_closed: bool,
+    /// Bytes of the first of these that the pipe has taken.
+    taken_of_first: usize,
+    /// Where the record of each packet ends, in bytes of the copy: of those that wait, or may be unread.
+    ends: VecDeque<u64>,
     reader: CopyReader,
     /// Packets that are not in the copy.
     not_copied: u64,
@@ -49,25 +56,8 @@ pub struct CopyReader {
     pub was_behind: bool,
     /// It had not read all when [`RecordConfig::give_up`](crate::RecordConfig::give_up) was set.
     pub was_given_up: bool,
-    /// It has closed its end, as far as writing has shown that; a program that ends does so.
+    /// It has closed its end, as a program does that ends. Known once something is written, or at the end.
     pub has_closed: bool,
-}
-
-/// Records that were written together.
-#[derive(Debug)]
-struct Group {
-    bytes: Vec<u8>,
-    /// How many of these the pipe has.
-    written: usize,
-    /// Where the record of each packet ends.
-    ends: Vec<usize>,
-}
-
-impl Group {
-    /// Packets that the pipe does not have, or not wholly.
-    fn packets_left(&self) -> u64 {
-        (self.ends.len() - self.ends.partition_point(|end| *end <= self.written)) as u64
-    }
 }
 
 impl OutputCopy {
@@ -77,13 +67,13 @@ impl OutputCopy {
     /// The kernel's.
     pub fn to_pipe(pipe: OwnedFd) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        let (waiting, pipe) = (VecDeque::new(), pipe.into());
         Ok(Self {
-            pipe,
-            waiting,
+            pipe: Some(pipe.into()),
+            taken: 0,
+            waiting: VecDeque::new(),
             waiting_bytes: 0,
-            waiting_packets: 0,
-            is_closed: false,
+            taken_of_first: 0,
+            ends: VecDeque::new(),
             reader: CopyReader::default(),
             not_copied: 0,
         })
@@ -97,21 +87,20 @@ impl OutputCopy {
     ) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
         let has_room = self.waiting_bytes + len <= MAX_WAITING_BYTES;
-        if self.is_closed || !has_room {
-            self.reader.was_behind |= !self.is_closed;
+        if self.pipe.is_none() || !has_room {
+            self.reader.was_behind |= self.pipe.is_some();
             self.not_copied += lengths.count() as u64;
             return;
         }
         let mut bytes = Vec::with_capacity(len);
         pieces.for_each(|piece| bytes.extend_from_slice(piece));
-        let end_after = |end: &mut usize, len: u32| {
-            *end += len as usize;
-            Some(*end)
-        };
-        let ends: Vec<_> = lengths.scan(0, end_after).collect();
+        let mut end = self.taken + self.waiting_bytes as u64;
+        self.ends.extend(lengths.map(|len| {
+            end += u64::from(len);
+            end
+        }));
         self.waiting_bytes += len;
-        self.waiting_packets += ends.len() as u64;
-        self.waiting.push_back(Group { bytes, written: 0, ends });
+        self.waiting.push_back(bytes);
         self.write_waiting();
     }
 
@@ -122,7 +111,7 @@ impl OutputCopy {
 
     /// Packets that wait, or a part of which does.
     pub(crate) fn waiting_packets(&self) -> u64 {
-        self.waiting_packets
+        self.packets_behind(self.taken)
     }
 
     /// Bytes that wait.
@@ -140,57 +129,75 @@ impl OutputCopy {
         self.reader
     }
 
+    /// Packets whose records end behind this position, which is not before the first that is unread.
+    fn packets_behind(&self, position: u64) -> u64 {
+        (self.ends.len() - self.ends.partition_point(|&end| end <= position)) as u64
+    }
+
     /// Writes what the pipe has room for.
     pub(crate) fn write_waiting(&mut self) {
-        while let Some(group) = self.waiting.front_mut() {
-            match self.pipe.write(&group.bytes[group.written..]) {
+        while let (Some(pipe), Some(first)) = (&mut self.pipe, self.waiting.front()) {
+            match pipe.write(&first[self.taken_of_first..]) {
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
-                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return,
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => break,
                 Err(cause) => {
                     self.reader.has_closed = cause.kind() == ErrorKind::BrokenPipe;
                     return self.close();
                 }
                 Ok(bytes) => {
-                    let before = group.packets_left();
-                    group.written += bytes;
+                    self.taken += bytes as u64;
+                    self.taken_of_first += bytes;
                     self.waiting_bytes -= bytes;
-                    self.waiting_packets -= before - group.packets_left();
-                    if group.written == group.bytes.len() {
+                    if self.taken_of_first == first.len() {
                         self.waiting.pop_front();
+                        self.taken_of_first = 0;
                     }
                 }
             }
         }
+        self.ends.drain(..self.ends.partition_point(|&end| end <= self.read()));
+    }
+
+    /// Bytes that the program has read.
+    fn read(&self) -> u64 {
+        let unread = self.pipe.as_ref().and_then(|pipe| unread_bytes(pipe.as_fd()).ok());
+        self.taken - unread.unwrap_or(0)
     }
 
     /// Writes what waits, as long as the program reads and `give_up` is not set. Calls `show` whenever it may
     /// have written some.
     pub(crate) fn finish(&mut self, give_up: &AtomicBool, show: impl Fn(&Self)) {
-        let mut read = (self.waiting_bytes, Instant::now());
-        while self.has_waiting() {
+        let mut last = (self.waiting_bytes, Instant::now());
+        while let (Some(pipe), true) = (&self.pipe, self.has_waiting()) {
             show(self);
-            wait_for_room(self.pipe.as_fd(), TICK);
+            wait_for_room(pipe.as_fd(), TICK);
             self.write_waiting();
-            if self.waiting_bytes != read.0 {
-                read = (self.waiting_bytes, Instant::now());
+            if self.waiting_bytes != last.0 {
+                last = (self.waiting_bytes, Instant::now());
             }
             let (is_given_up, is_stalled) =
-                (give_up.load(Ordering::Relaxed), read.1.elapsed() >= STALL_TIMEOUT);
+                (give_up.load(Ordering::Relaxed), last.1.elapsed() >= STALL_TIMEOUT);
             if self.has_waiting() && (is_given_up || is_stalled) {
                 self.reader.was_given_up = is_given_up;
                 self.reader.was_behind |= !is_given_up;
                 self.close();
             }
         }
+        if self.pipe.as_ref().is_some_and(|pipe| is_closed_by_reader(pipe.as_fd())) {
+            self.reader.has_closed = true;
+            self.close();
+        }
         show(self);
     }
 
-    /// Gives the program up.
+    /// Gives the program up: what waits is not copied, nor what the pipe has if no program reads it any more.
     fn close(&mut self) {
-        self.is_closed = true;
-        self.not_copied += self.waiting_packets;
+        let copied = if self.reader.has_closed { self.read() } else { self.taken };
+        self.not_copied += self.packets_behind(copied);
+        self.pipe = None;
         self.waiting.clear();
-        (self.waiting_bytes, self.waiting_packets) = (0, 0);
+        self.ends.clear();
+        (self.waiting_bytes, self.taken_of_first) = (0, 0);
     }
 }
 
@@ -241,6 +248,58 @@ mod tests {
         copy.add([&[7; 500][..]].into_iter(), iter::repeat_n(100, 5));
         assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 15));
         assert_eq!(copy.reader(), CopyReader { has_closed: true, ..CopyReader::default() });
+    }
+
+    #[test]
+    fn what_a_reader_leaves_in_the_pipe_is_not_copied() {
+        // It has closed the pipe before the next write, or before the end.
+        for is_last in [false, true] {
+            let (mut reader, writer) = pipe();
+            let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
+            copy.add([&[7; 100][..]].into_iter(), iter::empty());
+            for _ in 0..3 {
+                copy.add([&[7; 10_000][..]].into_iter(), iter::repeat_n(1_000, 10));
+            }
+            // What comes before the packets, eleven of them, and a part of another.
+            reader.read_exact(&mut [0; 100 + 11_000 + 999]).unwrap();
+            drop(reader);
+            assert_eq!((copy.has_waiting(), copy.waiting_packets(), copy.not_copied()), (false, 0, 0));
+            if !is_last {
+                copy.add([&[7; 5_000][..]].into_iter(), iter::repeat_n(1_000, 5));
+                assert_eq!(copy.not_copied(), 19 + 5);
+            }
+            copy.finish(&AtomicBool::new(false), |_| ());
+            assert_eq!(copy.not_copied(), if is_last { 19 } else { 19 + 5 });
+            assert_eq!(copy.reader(), CopyReader { has_closed: true, ..CopyReader::default() });
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_read_all_or_still_may_has_a_whole_copy() {
+        for has_read in [false, true] {
+            let (mut reader, writer) = pipe();
+            let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
+            copy.add([&[7; 10_000][..]].into_iter(), iter::repeat_n(1_000, 10));
+            let unread = (!has_read).then(|| reader.try_clone().unwrap());
+            if has_read {
+                reader.read_exact(&mut [0; 10_000]).unwrap();
+            }
+            drop(reader);
+            copy.finish(&AtomicBool::new(false), |_| ());
+            assert_eq!((copy.not_copied(), copy.reader().has_closed), (0, has_read));
+            drop(unread);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_records_that_were_read_are_forgotten() {
+        let (mut reader, writer) = pipe();
+        let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
+        for _ in 0..100 {
+            copy.add([&[7; 10_000][..]].into_iter(), iter::repeat_n(1_000, 10));
+            reader.read_exact(&mut [0; 10_000]).unwrap();
+        }
+        assert!(copy.ends.len() <= 10, "{}", copy.ends.len());
     }
 
     #[test]

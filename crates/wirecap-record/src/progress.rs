@@ -48,7 +48,8 @@ pub struct WrittenCounts {
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
     /// Packets that are not in its copy, if there is one, because the reader was behind or had closed it, or
-    /// because the copy was given up at the end. What the reader leaves unread in the pipe is in the copy.
+    /// because the copy was given up at the end. What is still in the pipe then is in the copy as long as a
+    /// program has it open to read.
     pub not_copied: u64,
 }
 

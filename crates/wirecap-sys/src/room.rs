@@ -1,6 +1,10 @@
-//! Waiting until a pipe, a terminal or a socket takes more, or has something.
+//! Waiting until a pipe, a terminal or a socket takes more, or has something; what a pipe has.
 
-use std::{os::fd::BorrowedFd, time::Duration};
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+    time::Duration,
+};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -17,6 +21,28 @@ pub fn wait_for_room(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
 /// the wait early.
 pub(crate) fn wait_for_bytes(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
     wait(fd, PollFlags::POLLIN, timeout)
+}
+
+/// Whether no process has the reading end of this pipe open any more; called with its writing end.
+pub fn is_closed_by_reader(pipe: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(pipe, PollFlags::empty())];
+    poll(&mut fds, PollTimeout::ZERO).is_ok()
+        && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
+}
+
+/// Bytes that were written to this pipe and not read yet, as its writing end, too, can say. They stay while
+/// that end is open, also once nobody is left to read them.
+///
+/// # Errors
+/// The kernel's: it is no pipe.
+pub fn unread_bytes(pipe: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int, for which the pointer is valid (pipe_ioctl in fs/pipe.c).
+    let result = unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
 fn wait(fd: BorrowedFd<'_>, events: PollFlags, timeout: Duration) -> bool {

@@ -219,10 +219,10 @@ fn in_output(
     text
 }
 
-/// What the pipe of a copy has taken in the end, whether its reader has read it or not.
+/// What the program at the other end of the pipe has read in the end, or can still read.
 fn in_copy(pipe: &Path, written: &WrittenCounts) -> String {
     let copied = counted(written.packets.saturating_sub(written.not_copied), "packet");
-    paragraph(&format!("{copied} went into {}", pipe.display()))
+    paragraph(&format!("{copied} copied to {}", pipe.display()))
 }
 
 /// A row for each file of a queue that had packets, and one for all others.
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_copy_has_what_was_written_without_what_was_not_copied() {
         let counts = WrittenCounts { packets: 12, not_copied: 11, ..WrittenCounts::default() };
-        assert_eq!(in_copy(Path::new("./p"), &counts), "1 packet went into ./p\n");
+        assert_eq!(in_copy(Path::new("./p"), &counts), "1 packet copied to ./p\n");
     }
 
     #[test]

@@ -43,7 +43,9 @@ pub(super) fn writer() -> Calls {
         // Whose file it replaces.
         libc::SYS_geteuid,
     ]);
-    let allowed = allowed.chain(any(WRITING_HERE)).chain(looking()).chain([terminal()]);
+    // What the reader of a copy has left in the pipe.
+    let unread = only(libc::SYS_ioctl, [Argument::Is(1, libc::FIONREAD as u32)]);
+    let allowed = allowed.chain(any(WRITING_HERE)).chain(looking()).chain([terminal(), unread]);
     Calls { allowed: allowed.collect(), denied: Vec::new() }
 }
 
