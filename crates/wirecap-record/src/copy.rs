@@ -8,8 +8,8 @@
 //!
 //! Rule: the output never waits for the copy, which has whole records unless it is given up at the end.
 //!
-//! A packet is in the copy once its whole record is in the pipe, as long as a program can still read it there:
-//! what the pipe has when its last reader is gone is lost with it, and counts as not copied.
+//! A packet is in the copy once its whole record is in the pipe, as long as a program can still read it
+//! there: what the pipe has when its last reader is gone is lost with it, and counts as not copied.
 
 use std::{
     collections::VecDeque,
