@@ -69,6 +69,11 @@ pub(crate) struct FileFlags {
 }
 
 impl FileFlags {
+    /// The flags that say when the next file begins, and whether each is given.
+    pub(crate) fn rotation(&self) -> [(&'static str, bool); 2] {
+        [("-C", self.rotate_size.is_some()), ("-G", self.rotate_time.is_some())]
+    }
+
     pub(crate) fn apply(self, output: &mut OutputSettings) {
         output.write = self.write.or(output.write.take());
         set(&mut output.snaplen, self.snaplen);

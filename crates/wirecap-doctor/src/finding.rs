@@ -474,7 +474,7 @@ rules! {
         /// Packets that came.
         seen: u64,
     }
-    /// An earlier capture: one queue had most of the packets and lost some.
+    /// An earlier capture: one queue had most of the packets, and nearly all of those lost for want of room.
     SkewedQueues = "skewed-queues" {
         /// The port.
         port: String,

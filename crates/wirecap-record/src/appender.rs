@@ -456,8 +456,19 @@ impl Appender {
         self.end_copy();
         let (written, copy_reader) = (self.progress.written(), self.progress.copy_reader());
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
-        let Self { failure, lost_files, moved_files, .. } = self;
-        Outcome { written, copy_reader, last_packets, failure, whereabouts, partial, lost_files, moved_files }
+        let Self { output, failure, lost_files, moved_files, .. } = self;
+        let may_end_in_packet = failure.is_some() && !output.is_file();
+        Outcome {
+            written,
+            copy_reader,
+            last_packets,
+            failure,
+            may_end_in_packet,
+            whereabouts,
+            partial,
+            lost_files,
+            moved_files,
+        }
     }
 
     /// Waits for the reader of the copy, now that the output has ended.

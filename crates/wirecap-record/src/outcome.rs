@@ -47,6 +47,8 @@ pub struct Outcome {
     pub last_packets: u64,
     /// Why the output is incomplete.
     pub failure: Option<RecordError>,
+    /// Whether it may end within a packet: it is incomplete, and was not cut after the last whole one.
+    pub may_end_in_packet: bool,
     /// Where the file was at the end, of a series the last one.
     pub whereabouts: Whereabouts,
     /// The name of the file if it is not complete, because of the failure: `NAME.partial`.

@@ -188,6 +188,7 @@ impl Recorder {
                 copy_reader,
                 last_packets,
                 failure,
+                may_end_in_packet: true,
                 whereabouts,
                 partial,
                 lost_files,

@@ -17,7 +17,8 @@
 //! | capabilities of a program file | [`file_capabilities`] |
 //! | a file with one writer | [`file_lock`] |
 //! | a file or pipe that is read without waiting | [`input`] |
-//! | waiting until a pipe, a terminal or a socket takes more, or has something | [`room`] |
+//! | waiting until a pipe, a terminal or a socket takes more, or has something; what a pipe has | [`room`] |
+//! | a standard output that was closed | [`standard_output`] |
 //! | threads that wait, and what wakes them | [`wake`] |
 //! | who is at the other end of a Unix socket | [`peer`] |
 //! | the real libpcap, loaded at run time | [`pcap`] |
@@ -49,5 +50,6 @@ pub mod room;
 pub mod shared_object;
 pub mod signals;
 mod socket_option;
+pub mod standard_output;
 pub mod wake;
 pub mod xsk;

@@ -184,6 +184,7 @@ fn of_output(file: &OutputFile, outcome: &mut Outcome, report: &Report) -> Vec<F
         bytes: (deleted == 0).then_some(bytes),
         files,
         unwritten,
+        may_end_in_packet: outcome.may_end_in_packet,
         partial: partial.clone(),
     };
     let write = failure.map(|cause| Failure::Write { output: output(), cause, kept });

@@ -79,6 +79,8 @@ pub(super) struct PartialOutput {
     pub(super) files: u64,
     /// Packets that were captured but are not in it.
     pub(super) unwritten: u64,
+    /// Whether it may have a part of another packet.
+    pub(super) may_end_in_packet: bool,
     /// The name of the file, if it has not got its own.
     pub(super) partial: Option<PathBuf>,
 }
@@ -113,8 +115,10 @@ impl fmt::Display for PartialOutput {
         // A ring has deleted the oldest of several files.
         let is_series = self.files > 1;
         write!(formatter, "{} {}", if is_series { "wrote" } else { "kept" }, self.volume())?;
-        if self.packets > 0 {
-            write!(formatter, ", the last one complete")?;
+        match self {
+            Self { may_end_in_packet: true, .. } => write!(formatter, ", and perhaps a part of another")?,
+            Self { packets: 1.., .. } => write!(formatter, ", the last one complete")?,
+            _ => {}
         }
         match &self.partial {
             Some(partial) if is_series => write!(formatter, "; the last file is {}", partial.display())?,

@@ -16,6 +16,7 @@ use anyhow::{Result, anyhow, ensure};
 use nix::{errno::Errno, fcntl::OFlag};
 use wirecap_file::Format;
 use wirecap_record::{Compression, FileOptions, Output, RecordError};
+use wirecap_sys::standard_output;
 
 use crate::{
     process::signals::Signals, settings::OutputSettings, text::error::directory_hint, values::FileMode,
@@ -32,8 +33,12 @@ const LOCK_TURN: Duration = Duration::from_millis(20);
 /// Standard output, as an output.
 ///
 /// # Errors
-/// The process may have no more files open.
+/// It was closed; the process may have no more files open.
 pub(super) fn stdout(format: Format) -> Result<Output> {
+    ensure!(
+        !standard_output::was_closed(),
+        "standard output is closed (>&-), so nothing would get the packets; let -w name a file or a pipe"
+    );
     Ok(Output::stream(File::from(io::stdout().as_fd().try_clone_to_owned()?), format))
 }
 

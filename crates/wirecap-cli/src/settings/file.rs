@@ -10,9 +10,9 @@ use anyhow::{Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
-use wirecap::config::{nearest, parse_bytes};
+use wirecap::config::nearest;
 
-use super::output::OutputSettings;
+use super::{alias::ALIASES, example, output::OutputSettings};
 use crate::{
     exit::WrongFile,
     print::{printable::printable_lines, stdio},
@@ -27,90 +27,6 @@ pub(crate) trait Settings: Default + Serialize + DeserializeOwned {
 
     /// What becomes of the packets.
     fn output(&self) -> &OutputSettings;
-}
-
-/// A name that users try, such as that of a flag or a plural.
-struct Alias {
-    name: &'static str,
-    /// The key that is meant.
-    key: &'static str,
-    /// How its value is written; `{}` stands for what a user writes with the name.
-    value: &'static str,
-    /// What a user may write.
-    example: &'static str,
-    /// Whether a user's value, as text, can be written so.
-    fits: fn(&str) -> bool,
-}
-
-const fn alias(
-    name: &'static str,
-    key: &'static str,
-    value: &'static str,
-    example: &'static str,
-    fits: fn(&str) -> bool,
-) -> Alias {
-    Alias { name, key, value, example, fits }
-}
-
-const ALIASES: [Alias; 9] = [
-    alias("M", "cells_per_chunk", "{}", "256", is_number),
-    alias("R", "pool_size", "\"chunks:{}\"", "128", is_number),
-    alias("T", "mode", "\"advanced:{}\"", "60", is_percent),
-    alias("interface", "ports", "[\"{}\"]", "eth1", is_name),
-    alias("interfaces", "ports", "[\"{}\"]", "eth1", is_name),
-    alias("memory", "pool_size", "\"memory:{}\"", "2G", is_size),
-    alias("chunks_per_pool", "pool_size", "\"chunks:{}\"", "128", is_number),
-    alias("threads", "workers", "{}", "4", is_number),
-    alias("threshold_percent", "mode", "\"advanced:{}\"", "60", is_percent),
-];
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.len() < 8 && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_percent(text: &str) -> bool {
-    text.parse::<u8>().is_ok_and(|percent| percent <= 100)
-}
-
-fn is_size(text: &str) -> bool {
-    parse_bytes(text).is_some()
-}
-
-fn is_name(text: &str) -> bool {
-    let is_of_name = |c: char| c.is_alphanumeric() || ".-_@:".contains(c);
-    !text.is_empty() && text.chars().all(is_of_name)
-}
-
-impl Alias {
-    /// What to write: the key with the user's value, or with an example if that does not fit.
-    fn advice(&self, given: &DeValue<'_>) -> String {
-        let fitting = |value| word(value).filter(|word| (self.fits)(word));
-        let words: Option<Vec<_>> = match given {
-            DeValue::Array(values) if self.is_list() && !values.is_empty() => {
-                values.iter().map(|value| fitting(value.get_ref())).collect()
-            }
-            value => fitting(value).map(|word| vec![word]),
-        };
-        let written = |value: &str| format!("{} = {}", self.key, self.value.replace("{}", value));
-        match words {
-            Some(words) => format!("write {}", written(&words.join("\", \""))),
-            None => format!("write, for example, {}", written(self.example)),
-        }
-    }
-
-    /// Whether the key takes a list of texts.
-    fn is_list(&self) -> bool {
-        self.value.starts_with('[')
-    }
-}
-
-/// A text or a number as it is written.
-fn word(value: &DeValue<'_>) -> Option<String> {
-    match value {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(number) => Some(number.to_string()),
-        _ => None,
-    }
 }
 
 /// A table that only the command of this name has.
@@ -202,12 +118,19 @@ pub(super) fn parse<T: Settings>(text: &str) -> Result<(T, Places), Mistake> {
         mistake
     })?;
     check_keys(document.get_ref(), &tables::<T>(), T::FIXED_KEYS)?;
+    let mut settings = toml::Table::try_from(T::default()).expect("defaults have a text form");
     toml::from_str::<T>(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        let key = key_at(document.get_ref(), offset).map(|key| format!("{key}: ")).unwrap_or_default();
-        Mistake { offset, message: key + &condensed(error.message()) }
+        let message = condensed(error.message());
+        let message = match value_at(document.get_ref(), offset) {
+            Some((key, given)) => {
+                let other_kind = example::of(&settings, key).and_then(|example| example.asked_for(given));
+                format!("{key}: {}", other_kind.unwrap_or(message))
+            }
+            None => message,
+        };
+        Mistake { offset, message }
     })?;
-    let mut settings = toml::Table::try_from(T::default()).expect("defaults have a text form");
     for (name, given) in text.parse::<toml::Table>().map_err(syntax)? {
         if let (Some(toml::Value::Table(table)), toml::Value::Table(given)) = (settings.get_mut(&name), given)
         {
@@ -291,14 +214,15 @@ fn unknown(kind: &str, given: &str, known: &[String]) -> String {
     }
 }
 
-/// The key whose value is at this offset.
-fn key_at(document: &DeTable<'_>, offset: usize) -> Option<String> {
+/// The key or table whose value is at this offset, and that value.
+fn value_at<'a>(document: &'a DeTable<'_>, offset: usize) -> Option<(&'a str, &'a DeValue<'a>)> {
     let covers = |span: Range<usize>| span.contains(&offset);
     document.iter().find_map(|(table, value)| match value.get_ref() {
         DeValue::Table(keys) => {
-            keys.iter().find(|(_, value)| covers(value.span())).map(|(key, _)| key.get_ref().to_string())
+            let (key, value) = keys.iter().find(|(_, value)| covers(value.span()))?;
+            Some((key.get_ref().as_ref(), value.get_ref()))
         }
-        _ => covers(value.span()).then(|| table.get_ref().to_string()),
+        given => covers(value.span()).then(|| (table.get_ref().as_ref(), given)),
     })
 }
 

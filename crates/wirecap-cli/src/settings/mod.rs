@@ -8,6 +8,8 @@
 //! | to read about | open |
 //! |---|---|
 //! | reading and printing files | [`mod@file`] |
+//! | names that users try for keys | [`alias`] |
+//! | values that messages show | [`example`] |
 //! | what becomes of the packets | [`output`] |
 //! | what the process may do | [`process`] |
 //! | how a running capture is reached and supervised | [`service`] |
@@ -17,6 +19,8 @@
 //! Rule: a setting of the command is a field here or in the `settings.rs` of the command, a setting of the
 //! capture a field of [`wirecap::Config`]. Flags are stored in them, and what runs reads only them.
 
+mod alias;
+mod example;
 mod explain;
 pub(crate) mod file;
 mod output;

@@ -136,14 +136,35 @@ fn forward_has_its_own_defaults_even_with_a_file() {
 fn errors_name_the_line_column_and_key() {
     for (text, words) in [
         ("[capture]\nfiltr = 'udp'", ":2:1: filtr is not a key in [capture]; did you mean filter?"),
-        ("[capture]\n\n  cells_per_chunk = 'many'", ":3:21: cells_per_chunk: invalid type: string \"many\""),
+        (
+            "[capture]\n\n  cells_per_chunk = 'many'",
+            ":3:21: cells_per_chunk: a number is needed, not text in quotes: for example, cells_per_chunk = 256",
+        ),
         (
             "[capture]\nwait = 'slep'",
             ":2:8: wait: \"slep\" is not one of busy, sleep, block; did you mean sleep?",
         ),
         ("[capture]\nports = ['eth1', 'dpdk:eth2']", ":2:9: ports: dpdk:eth2: no port begins with dpdk:"),
         ("[capture]\nmode = 'advanced:200'", ":2:8: mode: T (offloading threshold) is 200"),
-        ("[capture]\npool_size = 128", ":2:13: pool_size: invalid type: integer `128`"),
+        (
+            "[capture]\npool_size = 128",
+            ":2:13: pool_size: text in quotes is needed, not a number: for example, pool_size = \"at-most:128\"",
+        ),
+        (
+            "[output]\ncount = '1k'",
+            ":2:9: count: a number is needed, not text in quotes: for example, count = 1000",
+        ),
+        (
+            "[capture]\nports = 'r0'",
+            "ports: a list in brackets is needed, not text in quotes: for example, ports = [\"eth1\"]",
+        ),
+        ("[capture]\nports = [1]", ":2:10: ports: invalid type: integer `1`"),
+        ("[output]\nrotate_time = 60", "not a number: for example, rotate_time = \"1h\""),
+        (
+            "[capture]\npromiscuous = 1.5",
+            "true or false is needed, not a number with a point: for example, promiscuous = true",
+        ),
+        ("[capture]\ngrouping = { sets = 1 }", ":2:21: grouping: invalid type: integer `1`"),
         ("[capture]\npool_size = '128'", ":2:13: pool_size: \"128\" is not a size of pools"),
         ("[capture]\nworkers = -1", ":2:11: workers: invalid value: integer `-1`"),
         ("[ouput]\njson = true", ":1:2: ouput is not a table; did you mean output?"),
@@ -159,6 +180,10 @@ fn errors_name_the_line_column_and_key() {
         ("[capture]\nmemory = '64M'", "; write pool_size = \"memory:64M\""),
         ("interface = 'eth3'", ":1:1: interface belongs in the table [capture]; write ports = [\"eth3\"]"),
         ("[capture]\nthreads = 2", ":2:1: threads is not a key in [capture]; write workers = 2"),
+        ("[output]\nB = 64", "B belongs in the table [capture]; write pool_size = \"memory:64M\""),
+        ("[output]\nZ = 'root'", "Z belongs in the table [process]; write user = \"root\""),
+        ("[capture]\np = true", ":2:1: p is not a key in [capture]; write promiscuous = false"),
+        ("[output]\nq = true", ":2:1: q is not a key in [output]; write quiet = true"),
         ("[output]\nC = '1M'", ":2:1: C is not a key in [output]; its name there is rotate_size"),
         ("[capture]\nw = 'x.pcapng'", ":2:1: w belongs in the table [output]; its name there is write"),
         (

@@ -96,3 +96,24 @@ fn text_waits_for_room_in_a_non_blocking_standard_stream() {
     drop(command);
     assert!(reading.join().unwrap().contains("Exit codes"));
 }
+
+#[test]
+fn packets_for_a_closed_standard_output_are_refused() {
+    if !require_root("packets_for_a_closed_standard_output_are_refused") {
+        return;
+    }
+    let lab = Lab::with_queues("closed", 1);
+    let run = |redirected: &str, arguments: &[&str]| {
+        let mut command = lab.right.command("sh");
+        command.args(["-c", &format!("exec \"$0\" \"$@\" {redirected}"), WIRECAP]).args(arguments);
+        RunningCommand::spawn(command).wait()
+    };
+    let capture = ["capture", "r0", "--duration", "50ms", "-w", "-"];
+    let refused = run(">&-", &capture);
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.stderr.contains("standard output is closed"), "{refused:#?}");
+    // Whoever wants no packets may say so.
+    assert_eq!(run(">/dev/null", &capture).code, Some(0));
+    // Accounts are also in messages and files: no error, as with other programs.
+    assert_eq!(run(">&-", &["capture", "r0", "--duration", "50ms"]).code, Some(0));
+}

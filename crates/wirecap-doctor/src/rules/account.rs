@@ -10,6 +10,8 @@ use crate::{
 const PACKETS_PER_MISS: u64 = 1_000_000;
 /// From this part of all packets on, in percent, a queue has most of them.
 const MOST_PERCENT: u64 = 60;
+/// From this part of all lost packets on, in percent, the others lost next to none.
+const MOST_LOST_PERCENT: u64 = 90;
 
 pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> {
     let (missed, received) = (interface.counters.missed, interface.counters.received);
@@ -54,16 +56,19 @@ fn of_port(port: &PortAccount, snapshot: &Snapshot) -> Vec<Finding> {
         .collect()
 }
 
-/// One queue had most of the packets. A single worker has them all anyway, and how long packets are does not
+/// One queue had most of the packets, and of those lost: if others lost many, too, there was more than all
+/// workers together could do. A single worker has them all anyway, and how long packets are does not
 /// depend on their queue.
 fn skew(port: &PortAccount, seen: u64, snapshot: &Snapshot) -> Option<Evidence> {
     let settings = &snapshot.account_settings;
     let busiest = port.queues.iter().max_by_key(|queue| queue.seen)?;
     let percent = (busiest.seen * 100).checked_div(seen)?;
     let is_skewed = port.queues.len() > 1 && percent >= MOST_PERCENT && settings.workers != Some(1);
-    let no_buffer = busiest.lost.no_free_cell + busiest.lost.no_free_block;
+    let of_full_pool = |lost: LostPackets| lost.no_free_cell + lost.no_free_block;
+    let (no_buffer, of_all) = (of_full_pool(busiest.lost), of_full_pool(port.lost()));
+    let is_cause = no_buffer > 0 && no_buffer * 100 >= of_all * MOST_LOST_PERCENT;
     let &AccountSettings { mode, threshold_percent, chunks_per_pool, .. } = settings;
-    (is_skewed && no_buffer > 0).then(|| Evidence::SkewedQueues {
+    (is_skewed && is_cause).then(|| Evidence::SkewedQueues {
         port: port.name.clone(),
         queue: busiest.queue,
         percent,
@@ -125,6 +130,19 @@ mod tests {
         assert_eq!(account(lost, 0, [60, 40]), [Rule::LostNoBuffer, Rule::SkewedQueues]);
         assert_eq!(account(lost, 0, [59, 41]), [Rule::LostNoBuffer]);
         assert_eq!(account(LostPackets::default(), 0, [100, 0]), []);
+        let also_lost = |others| {
+            found_in(|snapshot| {
+                let lost = |no_free_block| LostPackets { no_free_block, ..LostPackets::default() };
+                let queues = vec![
+                    QueueAccount { queue: 0, seen: 700, lost: lost(90) },
+                    QueueAccount { queue: 1, seen: 300, lost: lost(others) },
+                ];
+                snapshot.account =
+                    vec![PortAccount { name: "eth1".into(), queues, ..PortAccount::default() }];
+            })
+        };
+        assert_eq!(also_lost(10), [Rule::LostNoBuffer, Rule::SkewedQueues]);
+        assert_eq!(also_lost(11), [Rule::LostNoBuffer], "all workers were too slow");
         let long = LostPackets { too_long: 1, ..LostPackets::default() };
         assert_eq!(account(long, 0, [60, 40]), [Rule::LostTooLong]);
         let ring = LostPackets { rx_ring_full: 1, ..LostPackets::default() };

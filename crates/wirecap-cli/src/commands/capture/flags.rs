@@ -141,6 +141,7 @@ impl CaptureFlags {
     ) -> Result<Sourced<CaptureSettings>> {
         let Sourced { mut settings, sources } = self.settings.settings::<CaptureSettings>()?;
         let CaptureSettings { capture, output, process, service } = &mut settings;
+        conditions::refuse_repeated(&self.stop, &self.next_file, &self.flags_of_conditions())?;
         self.pool.apply(capture);
         self.engine.apply(capture)?;
         self.workers.apply(capture);
@@ -178,5 +179,14 @@ impl CaptureFlags {
         capture.stamp_packets |= output.keeps_times();
         let sources = sources.after_flags(&settings);
         Ok(Sourced { settings, sources })
+    }
+
+    /// The flags among those given that say what a condition can say.
+    fn flags_of_conditions(&self) -> Vec<&'static str> {
+        let own = [("-c", self.count.is_some()), ("--duration", self.limit.duration.is_some())];
+        own.into_iter()
+            .chain(self.file.rotation())
+            .filter_map(|(flag, is_given)| is_given.then_some(flag))
+            .collect()
     }
 }

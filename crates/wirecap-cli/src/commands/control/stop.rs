@@ -45,8 +45,8 @@ pub(crate) fn run(flags: &StopFlags) -> Result<Exit> {
     capture.ask_within(&Request::Stop, left().unwrap_or(Duration::MAX))?;
     let answer = match capture.answer(left()) {
         Err(error) if error.is::<TimedOut>() => bail!(
-            "the capture has not ended after {} s: it still writes what it has captured; wirecap status shows how far it is, \
-             and one more SIGINT gives the rest up",
+            "the capture has not ended after {} s: it still writes what it has captured, or waits for the reader of a copy or \
+             for the command of -z; its own messages say which, and one more SIGINT gives up what it waits for",
             flags.timeout.unwrap_or_default().as_secs_f64()
         ),
         answer => answer?,

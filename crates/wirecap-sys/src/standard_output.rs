@@ -1,0 +1,29 @@
+//! Whether standard output was open when the process began.
+//!
+//! Before `main`, Rust's runtime opens `/dev/null` in the place of each standard stream that is closed, which
+//! then accepts everything that is written. So this is looked up before.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Written once, before there are threads.
+static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether whoever started this process had closed its standard output: then nothing that is written to it
+/// arrives anywhere.
+pub fn was_closed() -> bool {
+    WAS_CLOSED.load(Ordering::Relaxed)
+}
+
+/// Called by the C library's start-up code, before Rust's.
+extern "C" fn look() {
+    // SAFETY: fcntl(2) with F_GETFD takes no pointers; any number is allowed as descriptor.
+    let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+    WAS_CLOSED.store(is_closed, Ordering::Relaxed);
+}
+
+// SAFETY: this section has addresses of functions which the C library calls once each, with three arguments
+// that `look` ignores (System V ABI, "Initialization and Termination Functions"). `look` only makes a system
+// call and stores a flag: it needs nothing of Rust's runtime.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
