@@ -453,7 +453,7 @@ impl Appender {
             }
             series.close();
         }
-        self.end_copy();
+        self.progress.counters.end_copy(self.copy.as_mut(), self.output.give_up());
         let (written, copy_reader) = (self.progress.written(), self.progress.copy_reader());
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
         let Self { output, failure, lost_files, moved_files, .. } = self;
@@ -468,15 +468,6 @@ impl Appender {
             partial,
             lost_files,
             moved_files,
-        }
-    }
-
-    /// Waits for the reader of the copy, now that the output has ended.
-    fn end_copy(&mut self) {
-        let counters = &self.progress.counters;
-        counters.output_has_ended.store(true, Ordering::Relaxed);
-        if let Some(copy) = &mut self.copy {
-            copy.finish(self.output.give_up(), |copy| counters.show_copy(copy));
         }
     }
 

@@ -102,10 +102,18 @@ pub(crate) struct Counters {
     uncopied_packets: AtomicU64,
     uncopied_bytes: AtomicU64,
     /// Whether nothing more is written to the output.
-    pub(crate) output_has_ended: AtomicBool,
+    output_has_ended: AtomicBool,
 }
 
 impl Counters {
+    /// Waits for the reader of the copy, if there is one, now that the output has ended.
+    pub(crate) fn end_copy(&self, copy: Option<&mut OutputCopy>, give_up: &AtomicBool) {
+        self.output_has_ended.store(true, Ordering::Relaxed);
+        if let Some(copy) = copy {
+            copy.finish(give_up, |copy| self.show_copy(copy));
+        }
+    }
+
     /// Publishes the state of the copy.
     pub(crate) fn show_copy(&self, copy: &OutputCopy) {
         let CopyReader { was_behind, was_given_up, has_closed } = copy.reader();
