@@ -84,11 +84,12 @@ impl Alias {
     }
 }
 
-/// A text or a number as it is written.
+/// A value as it is written, if it is a single word.
 fn word(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) => Some(number.to_string()),
+        DeValue::Boolean(is_set) => Some(is_set.to_string()),
         _ => None,
     }
 }
