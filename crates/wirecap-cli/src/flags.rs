@@ -69,9 +69,9 @@ pub(crate) struct FileFlags {
 }
 
 impl FileFlags {
-    /// The flags that say when the next file begins, and whether each is given.
-    pub(crate) fn rotation(&self) -> [(&'static str, bool); 2] {
-        [("-C", self.rotate_size.is_some()), ("-G", self.rotate_time.is_some())]
+    /// When the next file begins: the size and the time.
+    pub(crate) fn rotation(&self) -> (Option<u64>, Option<Duration>) {
+        (self.rotate_size, self.rotate_time)
     }
 
     pub(crate) fn apply(self, output: &mut OutputSettings) {

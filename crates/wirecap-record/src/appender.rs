@@ -409,7 +409,8 @@ impl Appender {
             // For the account, which is in the last file.
             self.failure = self.open_next(system_ns()).err();
         }
-        if self.is_handed_over() {
+        // Others may already use a file that is complete, or have removed it: nothing more is written to it.
+        if self.is_between && self.last.is_none() {
             return;
         }
         let written = (self.packets, self.series.as_ref().map_or(1, |series| series.number));
@@ -419,12 +420,6 @@ impl Appender {
             self.failure = self.failure.take().or(cut).or(Some(cause));
         }
         self.is_closed = true;
-    }
-
-    /// Whether the file is complete, and others may already use it or have removed it: nothing more is
-    /// written to it, and nothing is said of it.
-    fn is_handed_over(&self) -> bool {
-        self.is_between && self.last.is_none()
     }
 
     /// Completes the output, then the copy, and returns the result.
@@ -453,17 +448,19 @@ impl Appender {
             }
             series.close();
         }
-        self.progress.counters.end_copy(self.copy.as_mut(), self.output.give_up());
+        self.progress.counters.output_has_ended.store(true, Ordering::Relaxed);
+        if let Some(copy) = &mut self.copy {
+            copy.finish(self.output.give_up(), |copy| self.progress.counters.show_copy(copy));
+        }
         let (written, copy_reader) = (self.progress.written(), self.progress.copy_reader());
         let partial = self.output.partial().filter(|_| is_there).map(Into::into);
-        let Self { output, failure, lost_files, moved_files, .. } = self;
-        let may_end_in_packet = failure.is_some() && !output.is_file();
+        let Self { failure, lost_files, moved_files, .. } = self;
         Outcome {
             written,
             copy_reader,
             last_packets,
             failure,
-            may_end_in_packet,
+            may_end_in_packet: self.output.may_end_in_packet(),
             whereabouts,
             partial,
             lost_files,

@@ -35,14 +35,15 @@ const TICK: Duration = Duration::from_millis(50);
 pub struct OutputCopy {
     /// `None` once nothing more is copied.
     pipe: Option<File>,
-    /// Bytes that the pipe has taken.
+    /// The position in the pipe: bytes that it had when the copy began, and those written since.
     taken: u64,
     /// Records that the pipe had no room for, those of each call of [`OutputCopy::add`] together.
     waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
     /// Bytes of the first of these that the pipe has taken.
     taken_of_first: usize,
-    /// Where the record of each packet ends, in bytes of the copy: of those that wait, or may be unread.
+    /// Positions at which the records of packets end that wait or may be unread in the pipe, in ascending
+    /// order.
     ends: VecDeque<u64>,
     reader: CopyReader,
     /// Packets that are not in the copy.
@@ -67,9 +68,11 @@ impl OutputCopy {
     /// The kernel's.
     pub fn to_pipe(pipe: OwnedFd) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        // A named pipe may still have what another program has written.
+        let taken = unread_bytes(pipe.as_fd()).unwrap_or(0);
         Ok(Self {
             pipe: Some(pipe.into()),
-            taken: 0,
+            taken,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             taken_of_first: 0,
@@ -129,7 +132,7 @@ impl OutputCopy {
         self.reader
     }
 
-    /// Packets whose records end behind this position, which is not before the first that is unread.
+    /// Packets whose records end behind this position, and are not known to be read.
     fn packets_behind(&self, position: u64) -> u64 {
         (self.ends.len() - self.ends.partition_point(|&end| end <= position)) as u64
     }
@@ -155,13 +158,14 @@ impl OutputCopy {
                 }
             }
         }
-        self.ends.drain(..self.ends.partition_point(|&end| end <= self.read()));
+        self.ends.drain(..self.ends.partition_point(|&end| end <= self.read_position()));
     }
 
-    /// Bytes that the program has read.
-    fn read(&self) -> u64 {
+    /// Up to where the program has read.
+    fn read_position(&self) -> u64 {
         let unread = self.pipe.as_ref().and_then(|pipe| unread_bytes(pipe.as_fd()).ok());
-        self.taken - unread.unwrap_or(0)
+        // Another program may write to a named pipe, too.
+        self.taken.saturating_sub(unread.unwrap_or(0))
     }
 
     /// Writes what waits, as long as the program reads and `give_up` is not set. Calls `show` whenever it may
@@ -192,7 +196,7 @@ impl OutputCopy {
 
     /// Gives the program up: what waits is not copied, nor what the pipe has if no program reads it any more.
     fn close(&mut self) {
-        let copied = if self.reader.has_closed { self.read() } else { self.taken };
+        let copied = if self.reader.has_closed { self.read_position() } else { self.taken };
         self.not_copied += self.packets_behind(copied);
         self.pipe = None;
         self.waiting.clear();
@@ -272,6 +276,29 @@ mod tests {
             assert_eq!(copy.not_copied(), if is_last { 19 } else { 19 + 5 });
             assert_eq!(copy.reader(), CopyReader { has_closed: true, ..CopyReader::default() });
         }
+    }
+
+    #[test]
+    fn what_others_have_written_to_the_pipe_is_not_counted() {
+        let (mut reader, mut writer) = pipe();
+        writer.write_all(&[1; 40_000]).unwrap();
+        let other = writer.try_clone().unwrap();
+        let mut copy = OutputCopy::to_pipe(writer.into()).unwrap();
+        copy.add([&[7; 10_000][..]].into_iter(), iter::repeat_n(1_000, 10));
+        reader.read_exact(&mut [0; 40_000 + 5_500]).unwrap();
+        drop(reader);
+        copy.finish(&AtomicBool::new(false), |_| ());
+        assert_eq!(copy.not_copied(), 5);
+        drop(other);
+        // More than the copy has written.
+        let (reader, mut writer) = pipe();
+        let mut copy = OutputCopy::to_pipe(writer.try_clone().unwrap().into()).unwrap();
+        writer.write_all(&[1; 40_000]).unwrap();
+        copy.add([&[7; 1_000_000][..]].into_iter(), iter::repeat_n(100_000, 10));
+        assert_eq!((copy.has_waiting(), copy.waiting_packets()), (true, 10));
+        drop(reader);
+        copy.write_waiting();
+        assert_eq!((copy.has_waiting(), copy.not_copied()), (false, 10));
     }
 
     #[test]

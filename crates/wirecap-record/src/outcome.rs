@@ -47,7 +47,7 @@ pub struct Outcome {
     pub last_packets: u64,
     /// Why the output is incomplete.
     pub failure: Option<RecordError>,
-    /// Whether it may end within a packet: it is incomplete, and was not cut after the last whole one.
+    /// Whether it may end within a packet: writing failed there, and the part was not cut off.
     pub may_end_in_packet: bool,
     /// Where the file was at the end, of a series the last one.
     pub whereabouts: Whereabouts,

@@ -70,6 +70,8 @@ pub struct Output {
     len: u64,
     /// Bytes behind them that end a compressed file.
     end_len: u64,
+    /// Whether a write failed, and what it wrote of a record is not cut off.
+    may_end_in_packet: bool,
     /// Whether it is new, and no capture is recorded in it.
     is_fresh: bool,
     lock_error: Option<io::Error>,
@@ -139,6 +141,7 @@ impl Output {
             cuttable: false,
             len: 0,
             end_len: 0,
+            may_end_in_packet: false,
             is_fresh: false,
             lock_error: None,
             left_over: None,
@@ -165,6 +168,11 @@ impl Output {
     /// until it is complete.
     pub fn file_path(&self) -> Option<&Path> {
         self.path.as_deref().filter(|_| self.cuttable)
+    }
+
+    /// Whether a write failed, and what it wrote of a record could not be cut off.
+    pub(crate) fn may_end_in_packet(&self) -> bool {
+        self.may_end_in_packet
     }
 
     /// Whether it is a file, which others may follow.
@@ -201,6 +209,7 @@ impl Output {
         self.cut()?;
         self.append(&mut [IoSlice::new(header)]).map_err(|error| error.cause)?;
         self.keep(header.len());
+        self.may_end_in_packet = false;
         self.header = header.to_vec();
         Ok(())
     }
@@ -422,10 +431,12 @@ impl Output {
     /// # Errors
     /// The file cannot be cut.
     pub(crate) fn cut(&mut self) -> io::Result<()> {
+        self.may_end_in_packet = true;
         if !self.cuttable {
             return Ok(());
         }
         self.cut_to_len()?;
+        self.may_end_in_packet = false;
         self.end().map_err(|error| match error.cause {
             RecordError::Io(cause) => cause,
             other => io::Error::other(other.to_string()),

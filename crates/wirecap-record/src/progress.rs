@@ -48,8 +48,8 @@ pub struct WrittenCounts {
     /// [`RecordConfig::drop_when_behind`](crate::RecordConfig::drop_when_behind).
     pub not_taken: u64,
     /// Packets that are not in its copy, if there is one, because the reader was behind or had closed it, or
-    /// because the copy was given up at the end. What is still in the pipe then is in the copy as long as a
-    /// program has it open to read.
+    /// because the copy was given up at the end. Packets that are still in the pipe at the end count as
+    /// copied if a program has the pipe open for reading.
     pub not_copied: u64,
 }
 
@@ -102,18 +102,10 @@ pub(crate) struct Counters {
     uncopied_packets: AtomicU64,
     uncopied_bytes: AtomicU64,
     /// Whether nothing more is written to the output.
-    output_has_ended: AtomicBool,
+    pub(crate) output_has_ended: AtomicBool,
 }
 
 impl Counters {
-    /// Waits for the reader of the copy, if there is one, now that the output has ended.
-    pub(crate) fn end_copy(&self, copy: Option<&mut OutputCopy>, give_up: &AtomicBool) {
-        self.output_has_ended.store(true, Ordering::Relaxed);
-        if let Some(copy) = copy {
-            copy.finish(give_up, |copy| self.show_copy(copy));
-        }
-    }
-
     /// Publishes the state of the copy.
     pub(crate) fn show_copy(&self, copy: &OutputCopy) {
         let CopyReader { was_behind, was_given_up, has_closed } = copy.reader();

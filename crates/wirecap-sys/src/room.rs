@@ -30,8 +30,8 @@ pub fn is_closed_by_reader(pipe: BorrowedFd<'_>) -> bool {
         && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
 }
 
-/// Bytes that were written to this pipe and not read yet, as its writing end, too, can say. They stay while
-/// that end is open, also once nobody is left to read them.
+/// Bytes in this pipe that are not read yet. Either end may be passed. They remain after the last reader has
+/// closed it, until the writing end is closed.
 ///
 /// # Errors
 /// The kernel's: it is no pipe.

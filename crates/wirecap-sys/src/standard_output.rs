@@ -1,11 +1,12 @@
 //! Whether standard output was open when the process began.
 //!
 //! Before `main`, Rust's runtime opens `/dev/null` in the place of each standard stream that is closed, which
-//! then accepts everything that is written. So this is looked up before.
+//! then accepts everything that is written. So this is looked up before; in a shared library, when that is
+//! loaded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Written once, before there are threads.
+/// Written once, before anything reads it.
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Whether whoever started this process had closed its standard output: then nothing that is written to it
@@ -14,7 +15,7 @@ pub fn was_closed() -> bool {
     WAS_CLOSED.load(Ordering::Relaxed)
 }
 
-/// Called by the C library's start-up code, before Rust's.
+/// Called by the C library, of a program before Rust's start-up code.
 extern "C" fn look() {
     // SAFETY: fcntl(2) with F_GETFD takes no pointers; any number is allowed as descriptor.
     let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;

@@ -116,6 +116,9 @@ impl fmt::Display for PartialOutput {
         let is_series = self.files > 1;
         write!(formatter, "{} {}", if is_series { "wrote" } else { "kept" }, self.volume())?;
         match self {
+            Self { may_end_in_packet: true, packets: 0, .. } => {
+                write!(formatter, ", and perhaps a part of one")?;
+            }
             Self { may_end_in_packet: true, .. } => write!(formatter, ", and perhaps a part of another")?,
             Self { packets: 1.., .. } => write!(formatter, ", the last one complete")?,
             _ => {}

@@ -38,8 +38,8 @@ pub(crate) struct Server {
 
 impl Server {
     /// Serves these endpoints from a separate thread in the sandbox, which also drops them. Returns once the
-    /// thread has confined itself: the files that it opens for that are closed again, and are not counted
-    /// among those that the process has open.
+    /// thread has confined itself, so that the files that it opens for that are not counted among those
+    /// that the process has open.
     ///
     /// # Errors
     /// The kernel allows no more threads.
@@ -53,14 +53,14 @@ impl Server {
         let ending = Arc::<AtomicBool>::default();
         let service = Service { endpoints, clients: Vec::new(), paused_until: None };
         let (flag, own) = (Arc::clone(&ending), Arc::clone(&waker));
-        let (entering, entered) = mpsc::channel::<()>();
+        let (confining, confined) = mpsc::channel::<()>();
         let thread = IdleThread::start("wirecap-serve")?.run(move || {
             sandbox.enter(&profile);
-            drop(entering);
+            drop(confining);
             service.run(&flag, &own);
         });
         // Ends with an error, as nothing is sent: the sender is dropped, also by a panic.
-        let _ = entered.recv();
+        let _ = confined.recv();
         Ok(Self { ending, waker, thread: Some(thread) })
     }
 }

@@ -8,22 +8,36 @@ pub(super) struct Alias {
     pub(super) name: &'static str,
     /// The key that is meant.
     pub(super) key: &'static str,
-    /// How its value is written; `{}` stands for what a user writes with the name.
-    value: &'static str,
-    /// What a user may write.
-    example: &'static str,
-    /// Whether a user's value, as text, can be written so.
-    fits: fn(&str) -> bool,
+    value: Value,
+}
+
+/// How the value of a key is written.
+enum Value {
+    /// From what a user writes with the name.
+    Text {
+        /// `{}` stands for that.
+        pattern: &'static str,
+        /// What a user may write.
+        example: &'static str,
+        /// Whether a user's value, as text, can be written so.
+        fits: fn(&str) -> bool,
+    },
+    /// What a flag of this name sets the key to.
+    Switch(bool),
 }
 
 const fn alias(
     name: &'static str,
     key: &'static str,
-    value: &'static str,
+    pattern: &'static str,
     example: &'static str,
     fits: fn(&str) -> bool,
 ) -> Alias {
-    Alias { name, key, value, example, fits }
+    Alias { name, key, value: Value::Text { pattern, example, fits } }
+}
+
+const fn switch(name: &'static str, key: &'static str, sets: bool) -> Alias {
+    Alias { name, key, value: Value::Switch(sets) }
 }
 
 pub(super) const ALIASES: [Alias; 15] = [
@@ -34,8 +48,8 @@ pub(super) const ALIASES: [Alias; 15] = [
     alias("Z", "user", "\"{}\"", "wirecap", is_name),
     alias("i", "ports", "[\"{}\"]", "eth1", is_name),
     alias("s", "snaplen", "{}", "128", is_number),
-    alias("p", "promiscuous", "false", "", |_| true),
-    alias("q", "quiet", "true", "", |_| true),
+    switch("p", "promiscuous", false),
+    switch("q", "quiet", true),
     alias("interface", "ports", "[\"{}\"]", "eth1", is_name),
     alias("interfaces", "ports", "[\"{}\"]", "eth1", is_name),
     alias("memory", "pool_size", "\"memory:{}\"", "2G", is_size),
@@ -64,32 +78,34 @@ fn is_name(text: &str) -> bool {
 impl Alias {
     /// What to write: the key with the user's value, or with an example if that does not fit.
     pub(super) fn advice(&self, given: &DeValue<'_>) -> String {
-        let fitting = |value| word(value).filter(|word| (self.fits)(word));
-        let words: Option<Vec<_>> = match given {
-            DeValue::Array(values) if self.is_list() && !values.is_empty() => {
+        let (pattern, example, fits) = match self.value {
+            Value::Switch(sets) => {
+                let is_off = matches!(given, DeValue::Boolean(false));
+                return format!("write {} = {}", self.key, sets != is_off);
+            }
+            Value::Text { pattern, example, fits } => (pattern, example, fits),
+        };
+        let is_list = pattern.starts_with('[');
+        let fitting = |value| scalar_text(value).filter(|text| fits(text));
+        let texts: Option<Vec<_>> = match given {
+            DeValue::Array(values) if is_list && !values.is_empty() => {
                 values.iter().map(|value| fitting(value.get_ref())).collect()
             }
-            value => fitting(value).map(|word| vec![word]),
+            value => fitting(value).map(|text| vec![text]),
         };
-        let written = |value: &str| format!("{} = {}", self.key, self.value.replace("{}", value));
-        match words {
-            Some(words) => format!("write {}", written(&words.join("\", \""))),
-            None => format!("write, for example, {}", written(self.example)),
+        let written = |value: &str| format!("{} = {}", self.key, pattern.replace("{}", value));
+        match texts {
+            Some(texts) => format!("write {}", written(&texts.join("\", \""))),
+            None => format!("write, for example, {}", written(example)),
         }
-    }
-
-    /// Whether the key takes a list of texts.
-    fn is_list(&self) -> bool {
-        self.value.starts_with('[')
     }
 }
 
-/// A value as it is written, if it is a single word.
-fn word(value: &DeValue<'_>) -> Option<String> {
+/// A text, without its quotes, or an integer, as text.
+fn scalar_text(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) => Some(number.to_string()),
-        DeValue::Boolean(is_set) => Some(is_set.to_string()),
         _ => None,
     }
 }

@@ -2,7 +2,8 @@
 
 use toml::{Value, de::DeValue};
 
-/// Values of the keys whose defaults show none, in TOML, one of each kind that the key takes.
+/// Values of the keys whose defaults show none, in TOML: one of each kind that the key takes, since any other
+/// kind is refused in favour of these.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("capture_cores", &["[0, 1]"]),
     ("control", &["\"./wirecap.sock\""]),
@@ -58,8 +59,8 @@ pub(super) fn of<'a>(defaults: &toml::Table, key: &'a str) -> Option<Example<'a>
 }
 
 impl Example<'_> {
-    /// What belongs in the place of a value of another kind than these. Tables, of which a key may take some
-    /// beside its other values, are never of another kind.
+    /// What belongs in the place of a value of another kind than these. `None` for tables, which some keys
+    /// take beside the kinds shown here.
     pub(super) fn asked_for(&self, given: &DeValue<'_>) -> Option<String> {
         let Self { key, values } = self;
         if given.is_table() || values.iter().any(|value| value.type_str() == given.type_str()) {
@@ -98,6 +99,14 @@ mod tests {
         for table in tables::<ForwardSettings>() {
             for key in &table.keys {
                 let example = of(&defaults, key).unwrap_or_else(|| panic!("{key}: its default shows none"));
+                let kinds: Vec<_> = example.values.iter().map(Value::type_str).collect();
+                for value in ["true", "5", "1.5", "'x'", "[1]"] {
+                    let text = format!("[{}]\n{key} = {value}", table.name);
+                    let is_shown = kinds.contains(&value.parse::<Value>().unwrap().type_str());
+                    let mistake = parse::<ForwardSettings>(&text).err().map(|mistake| mistake.to_string());
+                    let is_of_kind = mistake.is_some_and(|mistake| mistake.contains(" is needed, not "));
+                    assert_eq!(is_of_kind, !is_shown, "{text}");
+                }
                 for value in example.values {
                     assert!(value.as_array().is_none_or(|list| !list.is_empty()), "{key}");
                     let text = format!("[{}]\n{key} = {value}", table.name);

@@ -183,6 +183,9 @@ fn errors_name_the_line_column_and_key() {
         ("[output]\nB = 64", "B belongs in the table [capture]; write pool_size = \"memory:64M\""),
         ("[output]\nZ = 'root'", "Z belongs in the table [process]; write user = \"root\""),
         ("[capture]\np = true", ":2:1: p is not a key in [capture]; write promiscuous = false"),
+        ("[capture]\np = false", "; write promiscuous = true"),
+        ("[output]\nq = false", "; write quiet = false"),
+        ("[capture]\ni = true", "; write, for example, ports = [\"eth1\"]"),
         ("[output]\nq = true", ":2:1: q is not a key in [output]; write quiet = true"),
         ("[output]\nC = '1M'", ":2:1: C is not a key in [output]; its name there is rotate_size"),
         ("[capture]\nw = 'x.pcapng'", ":2:1: w belongs in the table [output]; its name there is write"),
@@ -218,6 +221,30 @@ fn errors_name_the_line_column_and_key() {
         assert!(error.to_string().starts_with(words), "{error}");
         assert_eq!(exit::code_of(&error), Exit::Usage, "{error}");
     }
+}
+
+#[test]
+fn what_is_said_twice_on_the_command_line_is_refused() {
+    for (arguments, words) in [
+        ("-a duration:2 --duration 5s", "--duration and -a duration: both say when the capture stops"),
+        ("-c 9 -a packets:7", "-c and -a packets: both say when the capture stops"),
+        ("-b files:2 -C 1M -a filesize:7", "-C and -a filesize: both say when the next file begins"),
+        ("-b duration:2 -G 9", "-G and -b duration: both say when the next file begins"),
+        ("-b filesize:2 -C 1M", "-C and -b filesize: both say when the next file begins"),
+        ("-b filesize:2 -a filesize:3", "-b filesize: and -a filesize: both say when the next file begins"),
+        ("-a duration:2 -a duration:3", "-a duration: is given twice"),
+        ("-b files:2 -b files:3", "-b files: is given twice"),
+    ] {
+        let refusal = capture("", &format!("eth1 -w x.pcapng {arguments}")).unwrap_err();
+        assert_eq!(refusal.to_string(), format!("{words}: leave one of them out"));
+        assert_eq!(exit::code_of(&refusal), Exit::Usage, "{arguments}");
+    }
+    for arguments in ["-a duration:2 -c 9", "-a filesize:7 -c 9", "-b packets:9 -a files:3 -C 1M -c 5"] {
+        capture("", &format!("eth1 -w x.pcapng {arguments}")).unwrap();
+    }
+    // A flag still overrides the file.
+    let output = capture("[output]\nduration = '1m'", "eth1 -a duration:2").unwrap().output;
+    assert_eq!(output.duration, Some(Duration::from_secs(2)));
 }
 
 #[test]

@@ -236,6 +236,7 @@ fn a_reader_that_closes_the_pipe_is_reported_and_the_file_is_whole() {
     let (running, mut reader) = capture_with_a_copy(&lab, &path, &pipe, &[]);
     let copy = pipe.display();
     lab.send(0, 0, FRAMES, LiveOptions::default());
+    running.wait_for_bytes(&path, FRAMES * 92);
     // It ends within a packet, and leaves the pipe full.
     let mut got = vec![0; 30_000];
     reader.read_exact(&mut got).unwrap();

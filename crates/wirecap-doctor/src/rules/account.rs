@@ -3,14 +3,14 @@
 use super::{of, of_machine};
 use crate::{
     finding::{Evidence, Finding, Severity},
-    snapshot::{AccountSettings, Interface, LostPackets, PortAccount, Snapshot},
+    snapshot::{AccountSettings, Interface, PortAccount, Snapshot},
 };
 
 /// Fewer missed packets than one in this number are not reported.
 const PACKETS_PER_MISS: u64 = 1_000_000;
 /// From this part of all packets on, in percent, a queue has most of them.
 const MOST_PERCENT: u64 = 60;
-/// From this part of all lost packets on, in percent, the others lost next to none.
+/// From this part on, in percent, a queue lost nearly all of the packets that were lost to full pools.
 const MOST_LOST_PERCENT: u64 = 90;
 
 pub(super) fn of_interface(_: &Snapshot, interface: &Interface) -> Vec<Finding> {
@@ -29,8 +29,8 @@ pub(super) fn examine(snapshot: &Snapshot) -> Vec<Finding> {
 fn stood(snapshot: &Snapshot) -> Option<Finding> {
     let seconds = snapshot.account_stood_seconds;
     let was_full = |port: &PortAccount| {
-        let LostPackets { no_free_cell, no_free_block, rx_ring_full, .. } = port.lost();
-        no_free_cell + no_free_block + rx_ring_full + port.dropped_before_xdp > 0
+        let lost = port.lost();
+        lost.of_full_pools() + lost.rx_ring_full + port.dropped_before_xdp > 0
     };
     (seconds > 0.0 && snapshot.account.iter().any(was_full))
         .then(|| of_machine(Severity::Problem, Evidence::ProcessStood { seconds }, Vec::new()))
@@ -38,7 +38,7 @@ fn stood(snapshot: &Snapshot) -> Option<Finding> {
 
 fn of_port(port: &PortAccount, snapshot: &Snapshot) -> Vec<Finding> {
     let (lost, seen) = (port.lost(), port.seen());
-    let no_buffer = lost.no_free_cell + lost.no_free_block;
+    let no_buffer = lost.of_full_pools();
     let name = || port.name.clone();
     let causes = [
         (no_buffer, Evidence::LostNoBuffer { port: name(), lost: no_buffer, seen }),
@@ -56,17 +56,15 @@ fn of_port(port: &PortAccount, snapshot: &Snapshot) -> Vec<Finding> {
         .collect()
 }
 
-/// One queue had most of the packets, and of those lost: if others lost many, too, there was more than all
-/// workers together could do. A single worker has them all anyway, and how long packets are does not
-/// depend on their queue.
+/// One queue had most of the packets, and of those lost: if others lost many, too, skew alone is not the
+/// cause. A single worker has them all anyway, and how long packets are does not depend on their queue.
 fn skew(port: &PortAccount, seen: u64, snapshot: &Snapshot) -> Option<Evidence> {
     let settings = &snapshot.account_settings;
     let busiest = port.queues.iter().max_by_key(|queue| queue.seen)?;
-    let percent = (busiest.seen * 100).checked_div(seen)?;
+    let percent = percent_of(busiest.seen, seen)?;
     let is_skewed = port.queues.len() > 1 && percent >= MOST_PERCENT && settings.workers != Some(1);
-    let of_full_pool = |lost: LostPackets| lost.no_free_cell + lost.no_free_block;
-    let (no_buffer, of_all) = (of_full_pool(busiest.lost), of_full_pool(port.lost()));
-    let is_cause = no_buffer > 0 && no_buffer * 100 >= of_all * MOST_LOST_PERCENT;
+    let percent_of_lost = percent_of(busiest.lost.of_full_pools(), port.lost().of_full_pools());
+    let is_cause = percent_of_lost.is_some_and(|percent| percent >= MOST_LOST_PERCENT);
     let &AccountSettings { mode, threshold_percent, chunks_per_pool, .. } = settings;
     (is_skewed && is_cause).then(|| Evidence::SkewedQueues {
         port: port.name.clone(),
@@ -79,13 +77,19 @@ fn skew(port: &PortAccount, seen: u64, snapshot: &Snapshot) -> Option<Evidence> 
     })
 }
 
+/// A part of a whole, in percent; `None` of nothing.
+fn percent_of(part: u64, whole: u64) -> Option<u64> {
+    let percent = (u128::from(part) * 100).checked_div(whole.into())?;
+    u64::try_from(percent).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         finding::Rule,
         rules::tuned_tests::{found_after, found_in},
-        snapshot::{CaptureMode, Counters, QueueAccount},
+        snapshot::{CaptureMode, Counters, LostPackets, QueueAccount},
     };
 
     fn account(lost: LostPackets, dropped_before_xdp: u64, seen: [u64; 2]) -> Vec<Rule> {
@@ -142,7 +146,7 @@ mod tests {
             })
         };
         assert_eq!(also_lost(10), [Rule::LostNoBuffer, Rule::SkewedQueues]);
-        assert_eq!(also_lost(11), [Rule::LostNoBuffer], "all workers were too slow");
+        assert_eq!(also_lost(11), [Rule::LostNoBuffer], "skew alone is not the cause");
         let long = LostPackets { too_long: 1, ..LostPackets::default() };
         assert_eq!(account(long, 0, [60, 40]), [Rule::LostTooLong]);
         let ring = LostPackets { rx_ring_full: 1, ..LostPackets::default() };

@@ -111,6 +111,11 @@ pub struct LostPackets {
 }
 
 impl LostPackets {
+    /// Those for which a pool had no room.
+    pub fn of_full_pools(&self) -> u64 {
+        self.no_free_cell + self.no_free_block
+    }
+
     /// All causes together.
     pub fn total(&self) -> u64 {
         self.no_free_cell + self.no_free_block + self.rx_ring_full + self.too_long

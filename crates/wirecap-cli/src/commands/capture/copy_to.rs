@@ -105,7 +105,7 @@ impl CopyJob {
         let is_pipe = || Path::new(to).metadata().is_ok_and(|found| found.file_type().is_fifo());
         let interface = netdev::interface(to).map_err(|error| match is_pipe() {
             true => anyhow!("{error}; for the pipe of this name write --copy-to ./{to}"),
-            false => anyhow!("{error}; a pipe has a path: --copy-to ./PIPE"),
+            false => anyhow!("{error}; for a pipe, write its path: --copy-to ./PIPE"),
         })?;
         // By number: an interface has several names.
         let is_target = |port: &PortSpec| match port {

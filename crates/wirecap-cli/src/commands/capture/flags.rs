@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use wirecap::{Fanout, Rss, TapHook, UnmatchedPolicy};
 
 use super::{
-    conditions::{self, NextFileCondition, StopCondition},
+    conditions::{self, NextFileCondition, StopCondition, Target},
     engine_flags::EngineFlags,
     settings::CaptureSettings,
     words::{self, PacketDirection},
@@ -141,7 +141,7 @@ impl CaptureFlags {
     ) -> Result<Sourced<CaptureSettings>> {
         let Sourced { mut settings, sources } = self.settings.settings::<CaptureSettings>()?;
         let CaptureSettings { capture, output, process, service } = &mut settings;
-        conditions::refuse_repeated(&self.stop, &self.next_file, &self.flags_of_conditions())?;
+        conditions::refuse_repeated(&self.stop, &self.next_file, self.targets())?;
         self.pool.apply(capture);
         self.engine.apply(capture)?;
         self.workers.apply(capture);
@@ -181,12 +181,16 @@ impl CaptureFlags {
         Ok(Sourced { settings, sources })
     }
 
-    /// The flags among those given that say what a condition can say.
-    fn flags_of_conditions(&self) -> Vec<&'static str> {
-        let own = [("-c", self.count.is_some()), ("--duration", self.limit.duration.is_some())];
-        own.into_iter()
-            .chain(self.file.rotation())
-            .filter_map(|(flag, is_given)| is_given.then_some(flag))
-            .collect()
+    /// What flags set that conditions could set, too.
+    fn targets(&self) -> impl Iterator<Item = (Target, &'static str)> {
+        let (rotate_size, rotate_time) = self.file.rotation();
+        [
+            (Target::Count, "-c", self.count.is_some()),
+            (Target::Duration, "--duration", self.limit.duration.is_some()),
+            (Target::RotateSize, "-C", rotate_size.is_some()),
+            (Target::RotateTime, "-G", rotate_time.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(target, flag, is_given)| is_given.then_some((target, flag)))
     }
 }
