@@ -71,7 +71,7 @@ fn an_error_in_a_settings_file_is_wrong_usage() {
         (
             "capture",
             "[output]\nduration = 3\n",
-            ":2:12: duration: invalid type: integer `3`, expected a string",
+            ":2:12: duration: text in quotes is needed, not a number: for example, duration = \"10s\"",
         ),
         (
             "capture",

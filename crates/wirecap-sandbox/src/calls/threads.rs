@@ -43,9 +43,10 @@ pub(super) fn writer() -> Calls {
         // Whose file it replaces.
         libc::SYS_geteuid,
     ]);
-    // What the reader of a copy has left in the pipe.
-    let unread = only(libc::SYS_ioctl, [Argument::Is(1, libc::FIONREAD as u32)]);
-    let allowed = allowed.chain(any(WRITING_HERE)).chain(looking()).chain([terminal(), unread]);
+    // Whether a file is a terminal; what the reader of a copy has left in the pipe.
+    let requests = [libc::TCGETS as u32, libc::TIOCGWINSZ as u32, libc::FIONREAD as u32];
+    let of_descriptor = only(libc::SYS_ioctl, requests.map(|request| Argument::Is(1, request)));
+    let allowed = allowed.chain(any(WRITING_HERE)).chain(looking()).chain([of_descriptor]);
     Calls { allowed: allowed.collect(), denied: Vec::new() }
 }
 
@@ -147,14 +148,6 @@ fn looking() -> impl Iterator<Item = Call> {
         libc::SYS_pread64,
     ])
     .chain(any(LOOKING_OF_X86))
-}
-
-/// Whether a file is a terminal.
-fn terminal() -> Call {
-    only(
-        libc::SYS_ioctl,
-        [libc::TCGETS as u32, libc::TIOCGWINSZ as u32].map(|request| Argument::Is(1, request)),
-    )
 }
 
 /// Opening a file, by a thread that has none to open. The C library tries to read
