@@ -57,7 +57,7 @@ pub struct CopyReader {
     pub was_behind: bool,
     /// It had not read all when [`RecordConfig::give_up`](crate::RecordConfig::give_up) was set.
     pub was_given_up: bool,
-    /// It has closed its end, as a program does that ends. Known once something is written, or at the end.
+    /// It has closed its end, as a program that ends does. Known at the next write, or at the end.
     pub has_closed: bool,
 }
 
@@ -158,7 +158,8 @@ impl OutputCopy {
                 }
             }
         }
-        self.ends.drain(..self.ends.partition_point(|&end| end <= self.read_position()));
+        let read = self.read_position();
+        self.ends.drain(..self.ends.partition_point(|&end| end <= read));
     }
 
     /// Up to where the program has read.

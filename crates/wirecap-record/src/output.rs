@@ -209,6 +209,7 @@ impl Output {
         self.cut()?;
         self.append(&mut [IoSlice::new(header)]).map_err(|error| error.cause)?;
         self.keep(header.len());
+        // Also of a stream, which has nothing that could be cut.
         self.may_end_in_packet = false;
         self.header = header.to_vec();
         Ok(())

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Written once, before anything reads it.
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether whoever started this process had closed its standard output: then nothing that is written to it
-/// arrives anywhere.
+/// Whether this process was started with its standard output closed, so that all that is written to it is
+/// lost.
 pub fn was_closed() -> bool {
     WAS_CLOSED.load(Ordering::Relaxed)
 }

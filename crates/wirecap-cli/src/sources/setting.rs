@@ -51,6 +51,7 @@ settings! {
     Verify = "verify", "--verify";
     Expect = "expect", "--expect";
     Count = "count", "-c";
+    Duration = "duration", "--duration";
     RotateSize = "rotate_size", "-C";
     RotateTime = "rotate_time", "-G";
     RotatePackets = "rotate_packets", "-b packets:";

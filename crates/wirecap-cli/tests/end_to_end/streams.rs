@@ -112,8 +112,8 @@ fn packets_for_a_closed_standard_output_are_refused() {
     let refused = run(">&-", &capture);
     assert_eq!(refused.code, Some(1), "{refused:#?}");
     assert!(refused.stderr.contains("standard output is closed"), "{refused:#?}");
-    // Whoever wants no packets may say so.
+    // Discarding the packets on purpose is allowed.
     assert_eq!(run(">/dev/null", &capture).code, Some(0));
-    // Accounts are also in messages and files: no error, as with other programs.
+    // An account may go nowhere, as with other programs.
     assert_eq!(run(">&-", &["capture", "r0", "--duration", "50ms"]).code, Some(0));
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     settings::OutputSettings,
+    sources::Setting,
     values::{count, duration, size_of_file},
 };
 
@@ -72,78 +73,62 @@ impl FromStr for NextFileCondition {
     }
 }
 
-/// What a condition or a flag sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// When the capture stops.
-    Duration,
-    Count,
-    StopSize,
-    StopFiles,
-    /// When the next file begins.
-    RotateTime,
-    RotateSize,
-    RotatePackets,
-    /// How many files there are.
-    KeepFiles,
-}
-
-impl Target {
-    /// What it says, for messages.
-    fn says(self) -> &'static str {
-        match self {
-            Self::Duration | Self::Count | Self::StopSize | Self::StopFiles => "when the capture stops",
-            Self::RotateTime | Self::RotateSize | Self::RotatePackets => "when the next file begins",
-            Self::KeepFiles => "how many files are kept",
-        }
-    }
-}
-
 impl StopCondition {
-    /// In a series, dumpcap takes a size to stop at for the size of each file.
-    fn target(self, in_series: bool) -> (Target, &'static str) {
+    /// The setting, and the condition as messages write it. In a series, dumpcap takes a size to stop at for
+    /// the size of each file.
+    fn setting(self, in_series: bool) -> (Setting, &'static str) {
         match self.0 {
-            Condition::Duration(_) => (Target::Duration, "-a duration:"),
-            Condition::FileSize(_) if in_series => (Target::RotateSize, "-a filesize:"),
-            Condition::FileSize(_) => (Target::StopSize, "-a filesize:"),
-            Condition::Packets(_) => (Target::Count, "-a packets:"),
-            Condition::Files(_) => (Target::StopFiles, "-a files:"),
+            Condition::Duration(_) => (Setting::Duration, "-a duration:"),
+            Condition::FileSize(_) if in_series => (Setting::RotateSize, "-a filesize:"),
+            Condition::FileSize(_) => named(Setting::StopSize),
+            Condition::Packets(_) => (Setting::Count, "-a packets:"),
+            Condition::Files(_) => named(Setting::StopFiles),
         }
     }
 }
 
 impl NextFileCondition {
-    fn target(self) -> (Target, &'static str) {
+    /// The setting, and the condition as messages write it.
+    fn setting(self) -> (Setting, &'static str) {
         match self.0 {
-            Condition::Duration(_) => (Target::RotateTime, "-b duration:"),
-            Condition::FileSize(_) => (Target::RotateSize, "-b filesize:"),
-            Condition::Packets(_) => (Target::RotatePackets, "-b packets:"),
-            Condition::Files(_) => (Target::KeepFiles, "-b files:"),
+            Condition::Duration(_) => (Setting::RotateTime, "-b duration:"),
+            Condition::FileSize(_) => (Setting::RotateSize, "-b filesize:"),
+            Condition::Packets(_) => named(Setting::RotatePackets),
+            Condition::Files(_) => named(Setting::KeepFiles),
         }
     }
 }
 
-/// Refuses conditions that set what another, or one of these flags, has set.
+/// A setting, and its flag.
+fn named(setting: Setting) -> (Setting, &'static str) {
+    (setting, setting.flag())
+}
+
+/// Refuses conditions that set what another, or the flag of one of these settings, has set.
 ///
 /// # Errors
 /// [`Usage`](crate::exit::Usage): both.
 pub(super) fn refuse_repeated(
     stop: &[StopCondition],
     next_file: &[NextFileCondition],
-    flags: impl Iterator<Item = (Target, &'static str)>,
+    of_flags: impl Iterator<Item = Setting>,
 ) -> Result<()> {
-    let of_next_file = next_file.iter().map(|condition| condition.target());
-    let of_stop = stop.iter().map(|condition| condition.target(!next_file.is_empty()));
-    let mut said: Vec<(Target, &str)> = Vec::new();
-    for (target, name) in flags.chain(of_next_file).chain(of_stop) {
-        match said.iter().find(|(other, _)| *other == target) {
+    let of_next_file = next_file.iter().map(|condition| condition.setting());
+    let of_stop = stop.iter().map(|condition| condition.setting(!next_file.is_empty()));
+    let mut said: Vec<(Setting, &str)> = Vec::new();
+    for (setting, name) in of_flags.map(named).chain(of_next_file).chain(of_stop) {
+        match said.iter().find(|(other, _)| *other == setting) {
             Some((_, first)) if *first == name => {
                 bail!(usage!("{name} is given twice: leave one of them out"))
             }
             Some((_, first)) => {
-                bail!(usage!("{first} and {name} both say {}: leave one of them out", target.says()))
+                let what = match setting {
+                    Setting::RotateSize | Setting::RotateTime => "when the next file begins",
+                    _ => "when the capture stops",
+                };
+                bail!(usage!("{first} and {name} both say {what}: leave one of them out"))
             }
-            None => said.push((target, name)),
+            None => said.push((setting, name)),
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use wirecap::{Fanout, Rss, TapHook, UnmatchedPolicy};
 
 use super::{
-    conditions::{self, NextFileCondition, StopCondition, Target},
+    conditions::{self, NextFileCondition, StopCondition},
     engine_flags::EngineFlags,
     settings::CaptureSettings,
     words::{self, PacketDirection},
@@ -17,7 +17,7 @@ use crate::{
         ConfigFlags, FileFlags, INTERFACE, OutputFlags, PoolFlags, PortFlags, ProcessFlags, ServiceFlags,
         TimeLimit, WorkerFlags, set,
     },
-    sources::Sourced,
+    sources::{Setting, Sourced},
     values::{choice, count},
 };
 
@@ -141,7 +141,7 @@ impl CaptureFlags {
     ) -> Result<Sourced<CaptureSettings>> {
         let Sourced { mut settings, sources } = self.settings.settings::<CaptureSettings>()?;
         let CaptureSettings { capture, output, process, service } = &mut settings;
-        conditions::refuse_repeated(&self.stop, &self.next_file, self.targets())?;
+        conditions::refuse_repeated(&self.stop, &self.next_file, self.set_by_flags())?;
         self.pool.apply(capture);
         self.engine.apply(capture)?;
         self.workers.apply(capture);
@@ -182,15 +182,15 @@ impl CaptureFlags {
     }
 
     /// What flags set that conditions could set, too.
-    fn targets(&self) -> impl Iterator<Item = (Target, &'static str)> {
+    fn set_by_flags(&self) -> impl Iterator<Item = Setting> {
         let (rotate_size, rotate_time) = self.file.rotation();
         [
-            (Target::Count, "-c", self.count.is_some()),
-            (Target::Duration, "--duration", self.limit.duration.is_some()),
-            (Target::RotateSize, "-C", rotate_size.is_some()),
-            (Target::RotateTime, "-G", rotate_time.is_some()),
+            (Setting::Count, self.count.is_some()),
+            (Setting::Duration, self.limit.duration.is_some()),
+            (Setting::RotateSize, rotate_size.is_some()),
+            (Setting::RotateTime, rotate_time.is_some()),
         ]
         .into_iter()
-        .filter_map(|(target, flag, is_given)| is_given.then_some((target, flag)))
+        .filter_map(|(setting, is_given)| is_given.then_some(setting))
     }
 }
