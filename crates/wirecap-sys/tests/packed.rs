@@ -10,8 +10,8 @@ use wirecap_core::{ChunkRange, Direction, Geometry, Handover, PoolId};
 use wirecap_file::{PacketHeader, pcapng};
 use wirecap_sys::{
     bpf::{
-        Assembler, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT, XDP_ABORTED, XDP_DROP,
-        XDP_PASS, xdp_md,
+        Assembler, FrameLength, Label, Program, ProgramKind, ProgramSpec, Reg, Size, TCX_NEXT, XDP_ABORTED,
+        XDP_DROP, XDP_PASS, xdp_md,
     },
     memory::LivePool,
     packed::{
@@ -130,7 +130,10 @@ fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
         asm.store_imm(Size::Word, R10, -12, 1 << 31 | i32::from(type_bits));
     }
     let option = hash.map(|_| PackOption::Hash(-16));
-    memory.emit_pack(&mut asm, &pack(PacketForm::Frame, option, no_block, impossible));
+    memory.emit_pack(
+        &mut asm,
+        &pack(PacketForm::Frame(FrameLength::of_kernel()), option, no_block, impossible),
+    );
     finish(asm, no_block, impossible)
 }
 
@@ -141,7 +144,10 @@ fn load_with(memory: &PackedMemory, option: Option<PackOption>) -> Program {
     let (no_block, impossible) = (asm.label(), asm.label());
     asm.mov(R6, R1).mov_imm(R7, STREAM as i32);
     asm.mov_imm(R1, 7).store(Size::Double, R10, -8, R1);
-    memory.emit_pack(&mut asm, &pack(PacketForm::Frame, option, no_block, impossible));
+    memory.emit_pack(
+        &mut asm,
+        &pack(PacketForm::Frame(FrameLength::of_kernel()), option, no_block, impossible),
+    );
     finish(asm, no_block, impossible)
 }
 

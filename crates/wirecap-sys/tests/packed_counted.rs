@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use wirecap_core::{Geometry, Handover, PoolId};
 use wirecap_sys::{
     bpf::{
-        Assembler, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS,
+        Assembler, FrameLength, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, Reg, Size,
+        XDP_DROP, XDP_PASS,
     },
     clock::StampShift,
     memory::LivePool,
@@ -129,7 +130,7 @@ fn load(memory: &PackedMemory, clock: &Map) -> Program {
         interface: 0,
         stamp: Some(STAMP),
         to_utc: true,
-        form: PacketForm::Frame,
+        form: PacketForm::Frame(FrameLength::of_kernel()),
         option: None,
         stack_end: STAMP,
         no_block: none,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use wirecap_core::{Geometry, PoolId};
 use wirecap_sys::{
     bpf::{
-        Alu, Assembler, Bytecode, Cond, Error, Helper, Label, Map, MapKind, MapSpec, Program, ProgramKind,
-        ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS,
+        Alu, Assembler, Bytecode, Cond, Error, FrameLength, Helper, Label, Map, MapKind, MapSpec, Program,
+        ProgramKind, ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS,
     },
     packed::{MIN_BLOCK_BYTES, PackOption, PackSpec, PackedMemory, PacketForm},
 };
@@ -51,7 +51,7 @@ fn pack(exits: [Label; 3]) -> PackSpec {
         interface: 0,
         stamp: Some(-8),
         to_utc: true,
-        form: PacketForm::Frame,
+        form: PacketForm::Frame(FrameLength::of_kernel()),
         option: Some(PackOption::Hash(-16)),
         stack_end: STACK_END,
         no_block,

@@ -1,12 +1,13 @@
-//! Functions of the kernel by name, from its own type information (BTF).
+//! Functions and structures of the kernel by name, from its own type information (BTF).
 //!
 //! ```text
 //!   /sys/kernel/btf/vmlinux:  │ header │ type 1 │ type 2 │ … │ strings │
 //!                                          └ name, kind, length ─► the next one; its number is its place
 //! ```
 //!
-//! Only what is needed is read: how long each entry is, and the names of functions. Rule: a number in it is
-//! believed only after it was held against the length of the file. See Documentation/bpf/btf.rst.
+//! Only what is needed is read: how long each entry is, the names of functions, and the members of one
+//! structure. Rule: a number in it is believed only after it was held against the length of the file. See
+//! Documentation/bpf/btf.rst.
 
 use std::fs;
 
@@ -14,9 +15,17 @@ use super::error::Error;
 
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
+const KIND_INT: u32 = 1;
+const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
+const KIND_TYPEDEF: u32 = 8;
 const KIND_FUNC: u32 = 12;
 /// Bytes of `struct btf_type`.
 const TYPE_BYTES: usize = 12;
+/// Bytes of `struct btf_member`.
+const MEMBER_BYTES: usize = 12;
+/// How deep structures without a name are searched, and names of types followed.
+const MAX_DEPTH: u32 = 8;
 
 /// A function of the kernel that programs may call (a kfunc), as the verifier knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +42,17 @@ impl KernelFunction {
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
         let no_types = |reason| Error::NoTypeInformation { path: VMLINUX, reason };
         let bytes = fs::read(VMLINUX).map_err(|cause| no_types(cause.to_string()))?;
-        let id = find_function(&bytes, name)
-            .ok_or_else(|| no_types("it is of a form that this program does not know".into()))?;
-        Ok(id.map(|id| Self { id }))
+        find_function(&bytes, name)
+            .ok_or_else(|| no_types("it is of a form that this program does not know".into()))
+    }
+}
+
+/// `Some(None)` for an unknown function, `None` for a file that makes no sense.
+fn find_function(bytes: &[u8], name: &str) -> Option<Option<KernelFunction>> {
+    let types = Types::read(bytes)?;
+    match types.function(name) {
+        None if !types.is_whole => None,
+        function => Some(function),
     }
 }
 
@@ -43,7 +60,7 @@ impl KernelFunction {
 #[derive(Clone, Copy)]
 struct Part<'b>(&'b [u8]);
 
-impl Part<'_> {
+impl<'b> Part<'b> {
     fn range(self, offset: u32, len: u32) -> Option<Self> {
         self.0.get(offset as usize..)?.get(..len as usize).map(Part)
     }
@@ -60,33 +77,122 @@ impl Part<'_> {
     }
 }
 
-/// The number of a function's type: `Some(None)` for an unknown function, `None` for a file that makes no
-/// sense.
-fn find_function(bytes: &[u8], name: &str) -> Option<Option<i32>> {
-    let file = Part(bytes);
-    let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
-    if magic != MAGIC {
-        return None;
-    }
-    let body = Part(bytes.get(file.u32(4)? as usize..)?);
-    let types = body.range(file.u32(8)?, file.u32(12)?)?;
-    let strings = body.range(file.u32(16)?, file.u32(20)?)?;
-    // The type with the number 0 is "void", and is not in the file.
-    let (mut at, mut id) = (0, 1);
-    while at < types.0.len() {
-        let info = types.u32(at + 4)?;
-        let kind = (info >> 24) & 0x1f;
-        if kind == KIND_FUNC && strings.has_name(types.u32(at)?, name) {
-            return Some(Some(id));
-        }
-        at += TYPE_BYTES + rest_bytes(kind, (info & 0xffff) as usize)?;
-        id += 1;
-    }
-    (at == types.0.len()).then_some(None)
+/// An entry of the file.
+#[derive(Clone, Copy)]
+struct Type<'b> {
+    name: u32,
+    kind: u32,
+    /// Whether offsets of members have the lengths of bit fields in their highest byte.
+    has_bit_fields: bool,
+    /// The size, or the number of the type that it is made of.
+    size_or_type: u32,
+    /// What is behind its head.
+    rest: Part<'b>,
 }
 
-/// Bytes behind the head of a type with `members` members. `None` for a kind that is not known: nothing
-/// behind it can be found.
+impl<'b> Type<'b> {
+    /// The entry at `at`. `None` at the end, for a kind that is not known, and for one that goes beyond the
+    /// end.
+    fn read(entries: Part<'b>, at: usize) -> Option<Self> {
+        let info = entries.u32(at + 4)?;
+        let kind = (info >> 24) & 0x1f;
+        let (begin, len) = (at + TYPE_BYTES, rest_bytes(kind, (info & 0xffff) as usize)?);
+        Some(Self {
+            name: entries.u32(at)?,
+            kind,
+            has_bit_fields: info >> 31 == 1,
+            size_or_type: entries.u32(at + 8)?,
+            rest: Part(entries.0.get(begin..begin + len)?),
+        })
+    }
+}
+
+/// The entries of the file. The type with the number 0 is "void", and is not in the file.
+pub(super) struct Types<'b> {
+    types: Vec<Type<'b>>,
+    strings: Part<'b>,
+    /// Whether the file ends where its head says, and all kinds are known: nothing behind another one can be
+    /// found.
+    is_whole: bool,
+}
+
+impl<'b> Types<'b> {
+    /// `None` for something else than such a file.
+    pub(super) fn read(bytes: &'b [u8]) -> Option<Self> {
+        let file = Part(bytes);
+        let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
+        if magic != MAGIC {
+            return None;
+        }
+        let body = Part(bytes.get(file.u32(4)? as usize..)?);
+        let entries = body.range(file.u32(8)?, file.u32(12)?)?;
+        let strings = body.range(file.u32(16)?, file.u32(20)?)?;
+        let (mut types, mut at) = (Vec::new(), 0);
+        while let Some(next) = Type::read(entries, at) {
+            at += TYPE_BYTES + next.rest.0.len();
+            types.push(next);
+        }
+        Some(Self { types, strings, is_whole: at == entries.0.len() })
+    }
+
+    fn of_number(&self, number: u32) -> Option<&Type<'b>> {
+        self.types.get(number.checked_sub(1)? as usize)
+    }
+
+    /// The number of a type of this kind and name.
+    fn find(&self, kind: u32, name: &str) -> Option<u32> {
+        let is_it = |found: &Type<'_>| found.kind == kind && self.strings.has_name(found.name, name);
+        Some(self.types.iter().position(is_it)? as u32 + 1)
+    }
+
+    pub(super) fn function(&self, name: &str) -> Option<KernelFunction> {
+        Some(KernelFunction { id: self.find(KIND_FUNC, name)? as i32 })
+    }
+
+    /// Where a member of a structure is, in bytes from its start, if it is an integer of `bytes` bytes. It
+    /// may be a member of a structure or union without a name in it.
+    pub(super) fn integer_member(&self, structure: &str, member: &str, bytes: u32) -> Option<u32> {
+        let structure = self.of_number(self.find(KIND_STRUCT, structure)?)?;
+        let (bits, number) = self.member(structure, member, MAX_DEPTH)?;
+        (bits % 8 == 0 && self.integer_bytes(number)? == bytes).then_some(bits / 8)
+    }
+
+    /// Where the member is, in bits, and the number of its type.
+    fn member(&self, structure: &Type<'_>, name: &str, depth: u32) -> Option<(u32, u32)> {
+        if ![KIND_STRUCT, KIND_UNION].contains(&structure.kind) {
+            return None;
+        }
+        (0..structure.rest.0.len()).step_by(MEMBER_BYTES).find_map(|at| {
+            let [called, number, offset] = [0, 4, 8].map(|field| structure.rest.u32(at + field));
+            let (called, number, offset) = (called?, number?, offset?);
+            if structure.has_bit_fields && offset >> 24 != 0 {
+                None
+            } else if self.strings.has_name(called, name) {
+                Some((offset, number))
+            } else if self.strings.has_name(called, "") {
+                let (inner, number) = self.member(self.of_number(number)?, name, depth.checked_sub(1)?)?;
+                Some((offset.checked_add(inner)?, number))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Bytes of an integer type, which may have names of its own.
+    fn integer_bytes(&self, mut number: u32) -> Option<u32> {
+        for _ in 0..MAX_DEPTH {
+            let found = self.of_number(number)?;
+            match found.kind {
+                KIND_INT => return Some(found.size_or_type),
+                KIND_TYPEDEF => number = found.size_or_type,
+                _ => return None,
+            }
+        }
+        None
+    }
+}
+
+/// Bytes behind the head of a type with `members` members. `None` for a kind that is not known.
 fn rest_bytes(kind: u32, members: usize) -> Option<usize> {
     Some(match kind {
         // INT, VAR, DECL_TAG
@@ -110,13 +216,16 @@ mod tests {
     /// A file with these types: each has a kind, a count, the offset of its name, and the number of words
     /// behind its head.
     fn file(types: &[(u32, u32, u32, usize)], strings: &[u8]) -> Vec<u8> {
-        let mut body = Vec::new();
-        for &(kind, members, name, rest) in types {
-            for word in [name, (kind << 24) | members, 0] {
-                body.extend_from_slice(&word.to_ne_bytes());
-            }
-            body.resize(body.len() + 4 * rest, 0xff);
-        }
+        let words = types.iter().flat_map(|&(kind, members, name, rest)| {
+            let head = [name, (kind << 24) | members, 0];
+            head.into_iter().chain(std::iter::repeat_n(u32::MAX, rest))
+        });
+        file_of(words, strings)
+    }
+
+    /// A file with the types in these words.
+    fn file_of(words: impl IntoIterator<Item = u32>, strings: &[u8]) -> Vec<u8> {
+        let body: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
         let mut bytes = Vec::from(MAGIC.to_ne_bytes());
         bytes.extend_from_slice(&[1, 0]);
         for word in [24, 0, body.len() as u32, body.len() as u32, strings.len() as u32] {
@@ -140,10 +249,11 @@ mod tests {
     #[test]
     fn a_function_is_found_behind_types_of_every_kind() {
         let bytes = each_kind();
-        assert_eq!(find_function(&bytes, "one"), Some(Some(19)));
-        assert_eq!(find_function(&bytes, "two"), Some(Some(20)), "not the type tag of that name");
+        let found = |name| find_function(&bytes, name).unwrap().map(|function| function.id);
+        assert_eq!(found("one"), Some(19));
+        assert_eq!(found("two"), Some(20), "not the type tag of that name");
         for absent in ["on", "one\0", "onetwo", "", "three"] {
-            assert_eq!(find_function(&bytes, absent), Some(None), "{absent:?}");
+            assert_eq!(found(absent), None, "{absent:?}");
         }
     }
 
@@ -159,14 +269,51 @@ mod tests {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;
                 let _ = find_function(&damaged, "three");
+                let types = Types::read(&damaged);
+                let _ = types.and_then(|types| types.integer_member("one", "two", 4));
             }
         }
     }
 
     #[test]
-    fn an_unknown_kind_ends_the_search() {
-        let bytes = file(&[(31, 0, 0, 0), (12, 0, 1, 0)], b"\0one\0");
-        assert_eq!(find_function(&bytes, "one"), None);
+    fn nothing_is_found_behind_an_unknown_kind() {
+        let bytes = file(&[(12, 0, 1, 0), (31, 0, 0, 0), (12, 0, 5, 0)], b"\0one\0two\0");
+        assert!(matches!(find_function(&bytes, "one"), Some(Some(KernelFunction { id: 1 }))));
+        assert_eq!(find_function(&bytes, "two"), None);
+    }
+
+    /// A file with `struct outer { u32 first; union { struct { u32 second; u32 third: 3; } }; u64 fourth; u16 *fifth; }`.
+    fn nested() -> Vec<u8> {
+        let (int, pointer, typedef, bit_fields) = (1 << 24, 2 << 24, 8 << 24, 1 << 31);
+        let (structure, union) = (4 << 24, 5 << 24);
+        let strings = b"\0outer\0first\0second\0third\0fourth\0fifth\0";
+        let [outer, first, second, third, fourth, fifth] = [1, 7, 13, 20, 26, 33];
+        let types: [&[u32]; 8] = [
+            // 1: an integer of 4 bytes, 2: of 8, 3: a name of the first, 4: a pointer to it
+            &[0, int, 4, 32],
+            &[0, int, 8, 64],
+            &[0, typedef, 1],
+            &[0, pointer, 1],
+            &[0, structure | bit_fields | 2, 8, second, 3, 0, third, 1, (3 << 24) | 32],
+            &[0, union | 1, 8, 0, 5, 0],
+            &[outer, union, 0],
+            &[outer, structure | 4, 32, first, 1, 0, 0, 6, 64, fourth, 2, 128, fifth, 4, 192],
+        ];
+        file_of(types.concat(), strings)
+    }
+
+    #[test]
+    fn a_member_is_found_in_structures_without_a_name() {
+        let bytes = nested();
+        let types = Types::read(&bytes).unwrap();
+        assert!(types.is_whole);
+        assert_eq!(types.integer_member("outer", "first", 4), Some(0));
+        assert_eq!(types.integer_member("outer", "second", 4), Some(8));
+        assert_eq!(types.integer_member("outer", "fourth", 8), Some(16));
+        for (member, bytes) in [("third", 4), ("fourth", 4), ("fifth", 8), ("sixth", 4), ("", 4)] {
+            assert_eq!(types.integer_member("outer", member, bytes), None, "{member}");
+        }
+        assert_eq!(types.integer_member("first", "first", 4), None);
     }
 
     #[test]
@@ -176,7 +323,7 @@ mod tests {
                 assert_eq!(find_function(&bytes, "no_such_function_in_any_kernel"), Some(None));
                 // Every kernel that wirecap runs on has this function: drivers call it.
                 let found = find_function(&bytes, "xdp_do_redirect");
-                assert!(matches!(found, Some(Some(id)) if id > 0), "{found:?}");
+                assert!(matches!(found, Some(Some(function)) if function.id > 0), "{found:?}");
             }
             Err(cause) => wirecap_lab::skip(
                 "bpf::btf::the_running_kernel_is_understood",

@@ -15,7 +15,8 @@
 //! our own.
 //!
 //! No compiler and no ELF file is needed: programs are put together at run time by [`Assembler`]. The
-//! kernel's type information (BTF) is read only for programs that call a [`KernelFunction`].
+//! kernel's type information (BTF) is read only for programs that call a [`KernelFunction`], and for
+//! [`FrameLength`].
 //!
 //! ```no_run
 //! use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XdpMode, XDP_PASS};
@@ -36,6 +37,7 @@ mod btf;
 mod by_id;
 mod bytecode;
 mod error;
+mod frame_length;
 mod insn;
 mod link;
 mod map;
@@ -90,6 +92,7 @@ pub use btf::KernelFunction;
 pub use by_id::{SharedMap, holders_of_programs, program_holders, shared_map};
 pub use bytecode::Bytecode;
 pub use error::Error;
+pub use frame_length::FrameLength;
 #[cfg(feature = "testing")]
 pub use insn::Insn;
 pub use insn::{Alu, Cond, Helper, Operand, Reg, Size};

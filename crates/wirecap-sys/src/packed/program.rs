@@ -32,7 +32,9 @@ use super::{
     },
     socket_buffer, stores,
 };
-use crate::bpf::{Alu, Assembler, Cond, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size, xdp_md};
+use crate::bpf::{
+    Alu, Assembler, Cond, FrameLength, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size, xdp_md,
+};
 
 /// A time that is this much earlier than the one before means that the clock was set back, in nanoseconds.
 const SET_BACK_NS: i32 = 10_000_000;
@@ -40,8 +42,8 @@ const SET_BACK_NS: i32 = 10_000_000;
 /// What a packet is when the program sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketForm {
-    /// A buffer of the driver: an XDP program.
-    Frame,
+    /// A buffer of the driver: an XDP program, which finds the packet's length in this way.
+    Frame(FrameLength),
     /// A socket buffer: a classifier of traffic control. The kernel keeps a VLAN tag beside the packet; it
     /// is put back.
     SocketBuffer {
@@ -270,10 +272,10 @@ fn emit_look_up(asm: &mut Assembler, map: &Map, key: i16, none: Label) {
 
 /// The length of the packet on the stack, and in R7 as much of it as is packed.
 fn emit_length(asm: &mut Assembler, pack: &PackSpec, broken: Label) {
-    use Reg::{R0, R1, R6, R7, R10};
+    use Reg::{R0, R7, R10};
     let fits = asm.label();
     match pack.form {
-        PacketForm::Frame => _ = asm.mov(R1, R6).call(Helper::XdpGetBuffLen),
+        PacketForm::Frame(length) => length.emit(asm),
         PacketForm::SocketBuffer { tag } => socket_buffer::emit_length(asm, tag),
     }
     asm.store(Size::Double, R10, pack.original(), R0).mov(R7, R0);
@@ -306,7 +308,7 @@ fn emit_record(asm: &mut Assembler, pack: &PackSpec, room: u32, broken: Label) {
     emit_behind_data(asm);
     asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
     match pack.form {
-        PacketForm::Frame => emit_data(asm, pack, room, broken),
+        PacketForm::Frame(_) => emit_data(asm, pack, room, broken),
         PacketForm::SocketBuffer { tag } => {
             socket_buffer::emit_copy(asm, tag, pack.place(), room == ROOMS[0], broken);
         }

@@ -120,7 +120,8 @@ fn memory() -> PackedMemory {
 /// What a program does besides packing, without asking the driver.
 fn plan(longest_frame: Option<u32>, share: Option<bool>, stamped: bool) -> ProgramPlan {
     let stamping = stamped.then_some(StampSource::Clock(Helper::KtimeGetNs));
-    ProgramPlan { queues: 1, captured: 1, longest_frame, share, stamping, tags: None, hashing: None }
+    let length = FrameLength::by_helper();
+    ProgramPlan { queues: 1, captured: 1, longest_frame, share, length, stamping, tags: None, hashing: None }
 }
 
 #[test]

@@ -30,8 +30,8 @@ use std::sync::Arc;
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
-        self, Alu, Assembler, Bytecode, Cond, Helper, Label, Map, MapKind, Program, ProgramKind, ProgramSpec,
-        Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
+        self, Alu, Assembler, Bytecode, Cond, FrameLength, Helper, Label, Map, MapKind, Program, ProgramKind,
+        ProgramSpec, Reg, Size, XDP_DROP, XDP_PASS, XDP_REDIRECT, xdp_md,
     },
     packed::{PackOption, PackSpec, PacketForm},
     xsk::Socket,
@@ -107,6 +107,8 @@ pub(crate) struct ProgramPlan {
     /// Whether the dispatcher that runs the program, for captured queues only, takes packets of several
     /// buffers: see `shared/`. `None` without a dispatcher.
     pub(crate) share: Option<bool>,
+    /// How the program finds the length of a packet that may lie in several buffers.
+    pub(crate) length: FrameLength,
     /// How packets of the captured queues are stamped, if they are.
     pub(crate) stamping: Option<StampSource>,
     /// How VLAN tags are put back into packets of the captured queues, if they are.
@@ -251,7 +253,7 @@ fn assemble(
         if plan.frags() {
             // Others may want packets of several buffers, and the bounds in the context are those of the
             // first.
-            asm.mov(R1, R6).call(Helper::XdpGetBuffLen);
+            plan.length.emit(&mut asm);
             asm.jump_if(Cond::Le, R0, longest as i32, keep);
         } else {
             // Not the length, as data_end - data: the verifier allows a difference of pointers with
@@ -330,7 +332,7 @@ fn pack(asm: &mut Assembler, packing: &Packing, plan: ProgramPlan) {
         interface: packing.interface,
         stamp,
         to_utc: packing.to_utc,
-        form: PacketForm::Frame,
+        form: PacketForm::Frame(plan.length),
         option,
         stack_end: rx_hash::STACK_END,
         no_block,
@@ -352,7 +354,8 @@ fn sift(asm: &mut Assembler, filter: &PortFilter, plan: ProgramPlan) -> Result<(
     use Reg::{R0, R2, R3, R6, R8, R9};
     let (wanted, unwanted) = (asm.label(), asm.label());
     let (length, beyond) = if plan.frags() {
-        asm.mov(Reg::R1, R6).call(Helper::XdpGetBuffLen).mov(R9, R0);
+        plan.length.emit(asm);
+        asm.mov(R9, R0);
         (Length::Register(R9), wanted)
     } else {
         (Length::FirstBuffer, unwanted)

@@ -21,8 +21,8 @@ use wirecap_core::Direction;
 use wirecap_filter::ebpf::{self, Length, Splice};
 use wirecap_sys::{
     bpf::{
-        self, Alu, Assembler, Cond, Helper, Label, Map, MapKind, Program, ProgramKind, ProgramSpec, Reg,
-        Size, TCX_NEXT, XDP_PASS, bpf_sock, sk_buff, xdp_md,
+        self, Alu, Assembler, Cond, FrameLength, Helper, Label, Map, MapKind, Program, ProgramKind,
+        ProgramSpec, Reg, Size, TCX_NEXT, XDP_PASS, bpf_sock, sk_buff, xdp_md,
     },
     packed::{PackOption, PackSpec, PacketForm},
 };
@@ -69,6 +69,8 @@ pub(crate) struct TapPlan<'a> {
     pub(crate) outgoing: bool,
     /// Where packets that come in are copied.
     pub(crate) hook: TapHook,
+    /// How XDP finds the length of a packet.
+    pub(crate) length: FrameLength,
     /// How VLAN tags are put back into packets that XDP copies, if they are.
     pub(crate) tags: Option<Tags>,
     /// How packets are stamped, if they are.
@@ -150,14 +152,15 @@ fn assemble(
         asm.bind(done);
     }
     if let Some(filter) = plan.filter {
-        emit_filter(&mut asm, &filter.of_direction(direction, plan.ifindex), hook, next)?;
+        let filter = filter.of_direction(direction, plan.ifindex);
+        emit_filter(&mut asm, &filter, plan.length, hook, next)?;
     }
     if let Some(stamping) = plan.stamping {
         stamping.emit_answer(&mut asm, STAMP);
     }
     let (form, verdict) = match hook {
         TapHook::Tcx => (PacketForm::SocketBuffer { tag: TAG }, TCX_NEXT),
-        TapHook::Xdp => (PacketForm::Frame, XDP_PASS),
+        TapHook::Xdp => (PacketForm::Frame(plan.length), XDP_PASS),
     };
     let pack = PackSpec {
         stream: R7,
@@ -217,6 +220,7 @@ const MIN_ETHERNET_BYTES: i32 = 14;
 fn emit_filter(
     asm: &mut Assembler,
     filter: &wirecap_filter::Filter,
+    length: FrameLength,
     hook: TapHook,
     next: Label,
 ) -> Result<(), wirecap_filter::Error> {
@@ -229,12 +233,18 @@ fn emit_filter(
             asm.load(Size::Word, R2, R6, sk_buff::DATA).load(Size::Word, R3, R6, sk_buff::DATA_END);
         }
         TapHook::Xdp => {
-            asm.mov(R1, R6).call(Helper::XdpGetBuffLen).mov(R9, R0);
+            length.emit(asm);
+            asm.mov(R9, R0);
             asm.load(Size::Word, R2, R6, xdp_md::DATA).load(Size::Word, R3, R6, xdp_md::DATA_END);
         }
     }
-    let length = Length::Register(R9);
-    let splice = Splice { matches: wanted, rejects: unwanted, beyond: wanted, length, stack_end: STACK_END };
+    let splice = Splice {
+        matches: wanted,
+        rejects: unwanted,
+        beyond: wanted,
+        length: Length::Register(R9),
+        stack_end: STACK_END,
+    };
     ebpf::translate(asm, filter.program(), &splice)?;
     asm.bind(unwanted);
     count(asm, R8, FILTERED);

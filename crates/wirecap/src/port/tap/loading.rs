@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wirecap_filter::UserFilter;
 use wirecap_sys::{
-    bpf,
+    bpf::{self, FrameLength},
     netdev::{HardwareType, Interface},
 };
 
@@ -84,6 +84,7 @@ impl Tap<'_> {
                 streams: self.streams,
                 outgoing: self.interface.hardware_type != HardwareType::LOOPBACK,
                 hook: self.hook,
+                length: FrameLength::of_kernel(),
                 tags: self.tags.as_ref().ok().copied(),
                 stamping: self.stamping.map(|stamping| stamping.asked),
                 own_sender: self.own_sender,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wirecap_core::{Geometry, PoolId, geometry::MIN_CELLS_PER_CHUNK_MULTI_BUFFER};
 use wirecap_sys::{
-    bpf::{self, XdpMode},
+    bpf::{self, FrameLength, XdpMode},
     memory::{LivePool, PacketMemory},
     netdev::Interface,
     packed::MAX_PACKET_BYTES,
@@ -136,6 +136,7 @@ impl Attempt<'_> {
             captured: if hook.share().is_some() { queues + 1 } else { facts.rings.len() as u32 },
             longest_frame: (!self.multi_buffer).then(|| self.delivery.longest_frame(geometry)),
             share: hook.share(),
+            length: FrameLength::of_kernel(),
             stamping: self.prepared.stamping.as_ref().map(|stamping| stamping.asked),
             tags: self.tags,
             hashing: self.prepared.hashing,

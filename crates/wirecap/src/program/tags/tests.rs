@@ -1,7 +1,7 @@
 //! Restoring tags in unusual cases: see `tests/capture/vlan_tags.rs` for the others.
 
 use wirecap_lab::{require_root, skip};
-use wirecap_sys::bpf::{Link, XdpMode};
+use wirecap_sys::bpf::{FrameLength, Link, XdpMode};
 
 use super::*;
 use crate::{
@@ -98,6 +98,7 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
                 captured,
                 longest_frame: Some(2000),
                 share: None,
+                length: FrameLength::of_kernel(),
                 stamping: None,
                 tags: Some(Tags::of(&interface).unwrap()),
                 hashing: None,
