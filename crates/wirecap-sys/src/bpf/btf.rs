@@ -282,7 +282,11 @@ mod tests {
         assert_eq!(find_function(&bytes, "two"), None);
     }
 
-    /// A file with `struct outer { u32 first; union { struct { u32 second; u32 third: 3; } }; u64 fourth; u16 *fifth; }`.
+    /// A file with this structure:
+    ///
+    /// ```text
+    /// struct outer { u32 first; union { struct { u32 second; u32 third: 3; }; }; u64 fourth; u32 *fifth; };
+    /// ```
     fn nested() -> Vec<u8> {
         let (int, pointer, typedef, bit_fields) = (1 << 24, 2 << 24, 8 << 24, 1 << 31);
         let (structure, union) = (4 << 24, 5 << 24);
