@@ -111,13 +111,12 @@ impl<'b> Type<'b> {
 pub(super) struct Types<'b> {
     types: Vec<Type<'b>>,
     strings: Part<'b>,
-    /// Whether the file ends where its head says, and all kinds are known: nothing behind another one can be
-    /// found.
+    /// Whether all entries were understood: what is behind one that was not cannot be found.
     is_whole: bool,
 }
 
 impl<'b> Types<'b> {
-    /// `None` for something else than such a file.
+    /// `None` if the file has another form.
     pub(super) fn read(bytes: &'b [u8]) -> Option<Self> {
         let file = Part(bytes);
         let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
@@ -163,13 +162,13 @@ impl<'b> Types<'b> {
             return None;
         }
         (0..structure.rest.0.len()).step_by(MEMBER_BYTES).find_map(|at| {
-            let [called, number, offset] = [0, 4, 8].map(|field| structure.rest.u32(at + field));
-            let (called, number, offset) = (called?, number?, offset?);
+            let field = |offset| structure.rest.u32(at + offset);
+            let (member, number, offset) = (field(0)?, field(4)?, field(8)?);
             if structure.has_bit_fields && offset >> 24 != 0 {
                 None
-            } else if self.strings.has_name(called, name) {
+            } else if self.strings.has_name(member, name) {
                 Some((offset, number))
-            } else if self.strings.has_name(called, "") {
+            } else if self.strings.has_name(member, "") {
                 let (inner, number) = self.member(self.of_number(number)?, name, depth.checked_sub(1)?)?;
                 Some((offset.checked_add(inner)?, number))
             } else {

@@ -23,6 +23,8 @@ use super::{
 
 /// What gives a program the kernel's structure of its context.
 const CAST: &str = "bpf_cast_to_kern_ctx";
+/// Whether the kernel translates calls of its functions on this machine.
+const HAS_KERNEL_CALLS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// How an XDP program finds the length of a frame that may lie in several buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,9 +69,6 @@ impl FrameLength {
         asm.bind(known);
     }
 }
-
-/// Whether the kernel translates calls of its functions on this machine.
-const HAS_KERNEL_CALLS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 impl Flags {
     /// From the kernel's type information.
