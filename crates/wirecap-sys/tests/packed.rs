@@ -39,7 +39,7 @@ struct Bench {
 
 impl Bench {
     fn new(blocks: u32, hash: Option<PackedHash>) -> Self {
-        Self::with(blocks, |memory| load(memory, hash))
+        Self::with(blocks, |memory| load(memory, FrameLength::of_kernel(), hash))
     }
 
     /// With the program that `load` loads.
@@ -52,9 +52,11 @@ impl Bench {
         Self::in_memory(blocks, create(blocks), number, load)
     }
 
-    /// With the program of machines that do not keep stores and loads in order, which runs on any.
+    /// With the program of machines that do not keep stores and loads in order, and of kernels that have
+    /// only the helper for a frame's length. It runs on any.
     fn by_atomics(blocks: u32, hash: Option<PackedHash>) -> Self {
-        Self::in_memory(blocks, create(blocks).ordered_by_atomics(), 0, |memory| load(memory, hash))
+        let load = |memory: &_| load(memory, FrameLength::by_helper(), hash);
+        Self::in_memory(blocks, create(blocks).ordered_by_atomics(), 0, load)
     }
 
     fn in_memory(
@@ -119,7 +121,7 @@ fn create(blocks: u32) -> PackedMemory {
 }
 
 /// Packs each packet into the stream of its receive queue, with the time 7 and this hash.
-fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
+fn load(memory: &PackedMemory, length: FrameLength, hash: Option<PackedHash>) -> Program {
     use Reg::{R1, R6, R7, R10};
     let mut asm = Assembler::new();
     let (no_block, impossible) = (asm.label(), asm.label());
@@ -130,10 +132,7 @@ fn load(memory: &PackedMemory, hash: Option<PackedHash>) -> Program {
         asm.store_imm(Size::Word, R10, -12, 1 << 31 | i32::from(type_bits));
     }
     let option = hash.map(|_| PackOption::Hash(-16));
-    memory.emit_pack(
-        &mut asm,
-        &pack(PacketForm::Frame(FrameLength::of_kernel()), option, no_block, impossible),
-    );
+    memory.emit_pack(&mut asm, &pack(PacketForm::Frame(length), option, no_block, impossible));
     finish(asm, no_block, impossible)
 }
 

@@ -19,8 +19,8 @@
 //! through, undecided. Packets that are too short for what the filter wants to see are rejected all the same.
 //! In a program without `frags` the first buffer is the packet, and `beyond` is the same as `rejects`.
 //!
-//! **Length on the wire** is that of the packet as XDP sees it: `data_end - data`, or what
-//! `bpf_xdp_get_buff_len` says, in a register the caller names.
+//! **Length on the wire** is that of the packet as XDP sees it: `data_end - data`, or that of
+//! all buffers, in a register the caller names.
 //!
 //! **Privilege:** headers of variable length and `len` take arithmetic on packet addresses, which the
 //! verifier allows with CAP_PERFMON only, beside the CAP_BPF and CAP_NET_ADMIN that loading takes. Filters of
@@ -30,7 +30,7 @@
 //! Rule: what the verifier has to know is in the code. A constant offset is below a check of `data_end` that
 //! dominates it, merged by the guards; X is compared with a constant before it is added to a pointer, and the
 //! sum with `data_end` before it is read. Nothing newer than the 32-bit comparisons of Linux 5.1 is used;
-//! `frags` and `bpf_xdp_get_buff_len` are of 5.18 and the caller's choice.
+//! `frags`, and how the caller finds the length of all buffers, are of 5.18 or newer and the caller's choice.
 
 mod body;
 mod emit;
@@ -55,7 +55,7 @@ pub const STACK_BYTES: i16 = 4 * wirecap_sys::machine_code::MEMORY_SLOTS as i16;
 pub enum Length {
     /// `data_end - data`: programs without `frags`.
     FirstBuffer,
-    /// This register, one of R6 to R9, holds it: what `bpf_xdp_get_buff_len` returned.
+    /// This register, one of R6 to R9, holds it: the length of all buffers.
     Register(Reg),
 }
 

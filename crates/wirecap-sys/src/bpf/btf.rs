@@ -24,8 +24,10 @@ const KIND_FUNC: u32 = 12;
 const TYPE_BYTES: usize = 12;
 /// Bytes of `struct btf_member`.
 const MEMBER_BYTES: usize = 12;
-/// How deep structures without a name are searched, and names of types followed.
-const MAX_DEPTH: u32 = 8;
+/// How many members are looked at for one, those of anonymous structures in it included.
+const MAX_MEMBERS: u32 = 1_000;
+/// How many typedefs may lead to an integer.
+const MAX_TYPEDEFS: u32 = 8;
 
 /// A function of the kernel that programs may call (a kfunc), as the verifier knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl KernelFunction {
 fn find_function(bytes: &[u8], name: &str) -> Option<Option<KernelFunction>> {
     let types = Types::read(bytes)?;
     match types.function(name) {
-        None if !types.is_whole => None,
+        None if !types.are_understood() => None,
         function => Some(function),
     }
 }
@@ -60,7 +62,7 @@ fn find_function(bytes: &[u8], name: &str) -> Option<Option<KernelFunction>> {
 #[derive(Clone, Copy)]
 struct Part<'b>(&'b [u8]);
 
-impl<'b> Part<'b> {
+impl Part<'_> {
     fn range(self, offset: u32, len: u32) -> Option<Self> {
         self.0.get(offset as usize..)?.get(..len as usize).map(Part)
     }
@@ -86,33 +88,35 @@ struct Type<'b> {
     has_bit_fields: bool,
     /// The size, or the number of the type that it is made of.
     size_or_type: u32,
-    /// What is behind its head.
-    rest: Part<'b>,
+    /// What comes after its header.
+    tail: Part<'b>,
 }
 
 impl<'b> Type<'b> {
-    /// The entry at `at`. `None` at the end, for a kind that is not known, and for one that goes beyond the
-    /// end.
+    /// The entry at `at`. `None` at the end, for a kind that is not known, and for an entry that is cut off.
     fn read(entries: Part<'b>, at: usize) -> Option<Self> {
         let info = entries.u32(at + 4)?;
         let kind = (info >> 24) & 0x1f;
-        let (begin, len) = (at + TYPE_BYTES, rest_bytes(kind, (info & 0xffff) as usize)?);
+        let (begin, len) = (at + TYPE_BYTES, tail_bytes(kind, (info & 0xffff) as usize)?);
         Some(Self {
             name: entries.u32(at)?,
             kind,
             has_bit_fields: info >> 31 == 1,
             size_or_type: entries.u32(at + 8)?,
-            rest: Part(entries.0.get(begin..begin + len)?),
+            tail: Part(entries.0.get(begin..begin + len)?),
         })
+    }
+
+    fn bytes(&self) -> usize {
+        TYPE_BYTES + self.tail.0.len()
     }
 }
 
-/// The entries of the file. The type with the number 0 is "void", and is not in the file.
+/// The types of the file.
+#[derive(Clone, Copy)]
 pub(super) struct Types<'b> {
-    types: Vec<Type<'b>>,
+    entries: Part<'b>,
     strings: Part<'b>,
-    /// Whether all entries were understood: what is behind one that was not cannot be found.
-    is_whole: bool,
 }
 
 impl<'b> Types<'b> {
@@ -126,50 +130,63 @@ impl<'b> Types<'b> {
         let body = Part(bytes.get(file.u32(4)? as usize..)?);
         let entries = body.range(file.u32(8)?, file.u32(12)?)?;
         let strings = body.range(file.u32(16)?, file.u32(20)?)?;
-        let (mut types, mut at) = (Vec::new(), 0);
-        while let Some(next) = Type::read(entries, at) {
-            at += TYPE_BYTES + next.rest.0.len();
-            types.push(next);
-        }
-        Some(Self { types, strings, is_whole: at == entries.0.len() })
+        Some(Self { entries, strings })
     }
 
-    fn of_number(&self, number: u32) -> Option<&Type<'b>> {
-        self.types.get(number.checked_sub(1)? as usize)
+    /// Each type, from number 1 on, up to one that is not understood. Number 0 is "void", and is not in the
+    /// file.
+    fn all(self) -> impl Iterator<Item = Type<'b>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let next = Type::read(self.entries, at)?;
+            at += next.bytes();
+            Some(next)
+        })
     }
 
-    /// The number of a type of this kind and name.
-    fn find(&self, kind: u32, name: &str) -> Option<u32> {
-        let is_it = |found: &Type<'_>| found.kind == kind && self.strings.has_name(found.name, name);
-        Some(self.types.iter().position(is_it)? as u32 + 1)
+    /// Whether every type is understood. If not, those after it cannot be found.
+    fn are_understood(self) -> bool {
+        self.all().map(|entry| entry.bytes()).sum::<usize>() == self.entries.0.len()
     }
 
-    pub(super) fn function(&self, name: &str) -> Option<KernelFunction> {
-        Some(KernelFunction { id: self.find(KIND_FUNC, name)? as i32 })
+    fn by_number(self, number: u32) -> Option<Type<'b>> {
+        self.all().nth(number.checked_sub(1)? as usize)
+    }
+
+    /// The type of this kind and name, with its number.
+    fn find(self, kind: u32, name: &str) -> Option<(u32, Type<'b>)> {
+        let mut numbered = (1..).zip(self.all());
+        numbered.find(|(_, entry)| entry.kind == kind && self.strings.has_name(entry.name, name))
+    }
+
+    pub(super) fn function(self, name: &str) -> Option<KernelFunction> {
+        let (number, _) = self.find(KIND_FUNC, name)?;
+        Some(KernelFunction { id: number as i32 })
     }
 
     /// Where a member of a structure is, in bytes from its start, if it is an integer of `bytes` bytes. It
-    /// may be a member of a structure or union without a name in it.
-    pub(super) fn integer_member(&self, structure: &str, member: &str, bytes: u32) -> Option<u32> {
-        let structure = self.of_number(self.find(KIND_STRUCT, structure)?)?;
-        let (bits, number) = self.member(structure, member, MAX_DEPTH)?;
+    /// may be a member of an anonymous structure or union in it.
+    pub(super) fn integer_member(self, structure: &str, member: &str, bytes: u32) -> Option<u32> {
+        let (_, structure) = self.find(KIND_STRUCT, structure)?;
+        let (bits, number) = self.member(&structure, member, &mut { MAX_MEMBERS })?;
         (bits % 8 == 0 && self.integer_bytes(number)? == bytes).then_some(bits / 8)
     }
 
-    /// Where the member is, in bits, and the number of its type.
-    fn member(&self, structure: &Type<'_>, name: &str, depth: u32) -> Option<(u32, u32)> {
+    /// Where the member is, in bits, and the number of its type. It looks at `remaining` members at most.
+    fn member(self, structure: &Type<'_>, name: &str, remaining: &mut u32) -> Option<(u32, u32)> {
         if ![KIND_STRUCT, KIND_UNION].contains(&structure.kind) {
             return None;
         }
-        (0..structure.rest.0.len()).step_by(MEMBER_BYTES).find_map(|at| {
-            let field = |offset| structure.rest.u32(at + offset);
+        (0..structure.tail.0.len()).step_by(MEMBER_BYTES).find_map(|at| {
+            *remaining = remaining.checked_sub(1)?;
+            let field = |offset| structure.tail.u32(at + offset);
             let (member, number, offset) = (field(0)?, field(4)?, field(8)?);
             if structure.has_bit_fields && offset >> 24 != 0 {
                 None
             } else if self.strings.has_name(member, name) {
                 Some((offset, number))
             } else if self.strings.has_name(member, "") {
-                let (inner, number) = self.member(self.of_number(number)?, name, depth.checked_sub(1)?)?;
+                let (inner, number) = self.member(&self.by_number(number)?, name, remaining)?;
                 Some((offset.checked_add(inner)?, number))
             } else {
                 None
@@ -177,10 +194,10 @@ impl<'b> Types<'b> {
         })
     }
 
-    /// Bytes of an integer type, which may have names of its own.
-    fn integer_bytes(&self, mut number: u32) -> Option<u32> {
-        for _ in 0..MAX_DEPTH {
-            let found = self.of_number(number)?;
+    /// Bytes of an integer type, possibly behind typedefs.
+    fn integer_bytes(self, mut number: u32) -> Option<u32> {
+        for _ in 0..=MAX_TYPEDEFS {
+            let found = self.by_number(number)?;
             match found.kind {
                 KIND_INT => return Some(found.size_or_type),
                 KIND_TYPEDEF => number = found.size_or_type,
@@ -191,8 +208,8 @@ impl<'b> Types<'b> {
     }
 }
 
-/// Bytes behind the head of a type with `members` members. `None` for a kind that is not known.
-fn rest_bytes(kind: u32, members: usize) -> Option<usize> {
+/// Bytes after the header of a type with `members` members. `None` for a kind that is not known.
+fn tail_bytes(kind: u32, members: usize) -> Option<usize> {
     Some(match kind {
         // INT, VAR, DECL_TAG
         1 | 14 | 17 => 4,
@@ -209,7 +226,7 @@ fn rest_bytes(kind: u32, members: usize) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A file with these types: each has a kind, a count, the offset of its name, and the number of words
@@ -223,7 +240,7 @@ mod tests {
     }
 
     /// A file with the types in these words.
-    fn file_of(words: impl IntoIterator<Item = u32>, strings: &[u8]) -> Vec<u8> {
+    pub(in crate::bpf) fn file_of(words: impl IntoIterator<Item = u32>, strings: &[u8]) -> Vec<u8> {
         let body: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
         let mut bytes = Vec::from(MAGIC.to_ne_bytes());
         bytes.extend_from_slice(&[1, 0]);
@@ -258,18 +275,19 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_or_damaged_is_never_read_beyond_its_end() {
-        let bytes = each_kind();
-        for len in 0..bytes.len() {
-            assert_eq!(find_function(&bytes[..len], "three"), None, "{len}");
-        }
-        // Any number in the file may be wrong: no panic, and no endless loop.
-        for at in 0..bytes.len() {
-            for value in [0, 1, 0x7f, 0xff] {
-                let mut damaged = bytes.clone();
-                damaged[at] = value;
-                let _ = find_function(&damaged, "three");
-                let types = Types::read(&damaged);
-                let _ = types.and_then(|types| types.integer_member("one", "two", 4));
+        for bytes in [each_kind(), nested()] {
+            for len in 0..bytes.len() {
+                assert_eq!(find_function(&bytes[..len], "three"), None, "{len}");
+            }
+            // Any number in the file may be wrong: no panic, and no endless loop.
+            for at in 0..bytes.len() {
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut damaged = bytes.clone();
+                    damaged[at] = value;
+                    let _ = find_function(&damaged, "three");
+                    let types = Types::read(&damaged);
+                    let _ = types.and_then(|types| types.integer_member("outer", "fourth", 8));
+                }
             }
         }
     }
@@ -309,7 +327,7 @@ mod tests {
     fn a_member_is_found_in_structures_without_a_name() {
         let bytes = nested();
         let types = Types::read(&bytes).unwrap();
-        assert!(types.is_whole);
+        assert!(types.are_understood());
         assert_eq!(types.integer_member("outer", "first", 4), Some(0));
         assert_eq!(types.integer_member("outer", "second", 4), Some(8));
         assert_eq!(types.integer_member("outer", "fourth", 8), Some(16));
@@ -317,6 +335,22 @@ mod tests {
             assert_eq!(types.integer_member("outer", member, bytes), None, "{member}");
         }
         assert_eq!(types.integer_member("first", "first", 4), None);
+    }
+
+    #[test]
+    fn types_that_contain_themselves_end_the_search() {
+        let (typedef, structure) = (8 << 24, (4 << 24) | 3);
+        let types: [&[u32]; 2] = [
+            // 1: a structure with itself in it, twice, and with 2: a typedef of itself
+            &[1, structure, 8, 0, 1, 0, 0, 1, 0, 7, 2, 0],
+            &[0, typedef, 2],
+        ];
+        let bytes = file_of(types.concat(), b"\0outer\0inner\0");
+        let types = Types::read(&bytes).unwrap();
+        assert!(types.are_understood());
+        assert_eq!(types.integer_member("outer", "other", 4), None);
+        assert_eq!(types.integer_member("outer", "inner", 4), None);
+        assert_eq!(types.integer_bytes(2), None);
     }
 
     #[test]

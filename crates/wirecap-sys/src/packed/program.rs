@@ -42,7 +42,7 @@ const SET_BACK_NS: i32 = 10_000_000;
 /// What a packet is when the program sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketForm {
-    /// A buffer of the driver: an XDP program, which finds the packet's length in this way.
+    /// A frame of the driver, in an XDP program, which finds its length in this way.
     Frame(FrameLength),
     /// A socket buffer: a classifier of traffic control. The kernel keeps a VLAN tag beside the packet; it
     /// is put back.

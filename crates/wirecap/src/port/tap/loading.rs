@@ -84,7 +84,7 @@ impl Tap<'_> {
                 streams: self.streams,
                 outgoing: self.interface.hardware_type != HardwareType::LOOPBACK,
                 hook: self.hook,
-                length: FrameLength::of_kernel(),
+                length: self.length(),
                 tags: self.tags.as_ref().ok().copied(),
                 stamping: self.stamping.map(|stamping| stamping.asked),
                 own_sender: self.own_sender,
@@ -102,6 +102,14 @@ impl Tap<'_> {
         let interpreted = user.interpreted().map(Cause::of);
         let reason = KernelRefusal::from(&refusal);
         Ok((programs, Some(Diagnostic::FilterNotInKernel { reason, interpreted, drops_unwanted: false })))
+    }
+
+    /// How a program of XDP finds the length of a packet. Classifiers have it in their context.
+    fn length(&self) -> FrameLength {
+        match self.hook {
+            TapHook::Tcx => FrameLength::by_helper(),
+            TapHook::Xdp => FrameLength::of_kernel(),
+        }
     }
 
     /// Only errors that the hook can be to blame for recommend another hook.
