@@ -19,8 +19,8 @@
 //! through, undecided. Packets that are too short for what the filter wants to see are rejected all the same.
 //! In a program without `frags` the first buffer is the packet, and `beyond` is the same as `rejects`.
 //!
-//! **Length on the wire** is that of the packet as XDP sees it: `data_end - data`, or that of
-//! all buffers, in a register the caller names.
+//! **Length on the wire** is that of the packet as XDP sees it: `data_end - data`, or that of all buffers, in
+//! a register the caller names.
 //!
 //! **Privilege:** headers of variable length and `len` take arithmetic on packet addresses, which the
 //! verifier allows with CAP_PERFMON only, beside the CAP_BPF and CAP_NET_ADMIN that loading takes. Filters of

@@ -104,7 +104,10 @@ mod tests {
     use wirecap_lab::require_root;
     use wirecap_testing::kernel_is_at_least;
 
-    use super::{super::btf::tests::file_of, *};
+    use super::{
+        super::{btf::tests::file_of, insn::Insn},
+        *,
+    };
 
     #[test]
     fn both_ways_find_the_length_of_one_buffer_and_of_several() {
@@ -139,11 +142,11 @@ mod tests {
         FrameLength { flags: Some(Flags { cast: KernelFunction { id: 1 }, at: 52 }) }.emit(&mut asm);
         asm.exit();
         let code = asm.finish().unwrap();
-        let is_call = |source, number| {
-            let insns = code.insns.iter();
-            insns.clone().position(|insn| insn.code() == 0x85 && insn.src() == source && insn.imm() == number)
+        let call = |source, number| {
+            let is_it = |insn: &Insn| (insn.code(), insn.src(), insn.imm()) == (0x85, source, number);
+            code.insns.iter().position(is_it).unwrap()
         };
-        let (cast, helper) = (is_call(2, 1).unwrap(), is_call(0, Helper::XdpGetBuffLen as i32).unwrap());
+        let (cast, helper) = (call(2, 1), call(0, Helper::XdpGetBuffLen as i32));
         let jump = &code.insns[helper - 2];
         assert_eq!((jump.code(), jump.off()), (0x05, 2), "the length is known: over the helper");
         let with_flags = &code.insns[cast + 2];

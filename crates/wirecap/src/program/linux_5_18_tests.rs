@@ -1,5 +1,5 @@
 //! The program that packs packets, against what Linux 5.18 knows: the oldest kernel that has what it calls,
-//! as long as it asks no driver (which takes Linux 6.3), and a helper for the length of a frame.
+//! as long as it asks no driver (which takes Linux 6.3), and finds the length of a frame by the helper.
 //!
 //! | of Linux 5.18 | which |
 //! |---|---|
