@@ -21,7 +21,7 @@ run_guest() {
         end_to_end=yes
     fi
     # The test program makes interfaces of the other kinds.
-    build_image "$image" "$kernel" "$tests" igb virtio_pci virtio_net veth bonding ${tests:+bridge macvlan tun} || return 1
+    build_image "$image" "$kernel" "$tests" igb virtio_pci virtio_net veth bonding bridge ${tests:+macvlan tun} || return 1
     # Only emulation: nested KVM does not boot every stock kernel. On a busy machine an emulated timer
     # interrupts late, and the kernel gives up if it notices that while it boots: no_timer_check.
     machine=("${qemu_command[@]}" -accel 'tcg,thread=multi' -cpu max -M q35 -smp 4 -m 1G -no-reboot -nic none

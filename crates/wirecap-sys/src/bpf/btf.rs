@@ -5,6 +5,8 @@
 //!                                          └ name, kind, length ─► the next one; its number is its place
 //! ```
 //!
+//! The file of a module (/sys/kernel/btf/veth) continues the numbers and the strings of the kernel's.
+//!
 //! Only what is needed is read: how long each entry is, the names of functions, and the members of one
 //! structure. Rule: a number in it is believed only after it was held against the length of the file. See
 //! Documentation/bpf/btf.rst.
@@ -16,6 +18,7 @@ use super::error::Error;
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 const KIND_INT: u32 = 1;
+const KIND_PTR: u32 = 2;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
@@ -28,6 +31,13 @@ const MEMBER_BYTES: usize = 12;
 const MAX_MEMBERS: u32 = 1_000;
 /// How many typedefs may lead to an integer.
 const MAX_TYPEDEFS: u32 = 8;
+
+/// A structure of the kernel, as the verifier knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KernelStructure {
+    /// Number of its type.
+    pub(super) id: i32,
+}
 
 /// A function of the kernel that programs may call (a kfunc), as the verifier knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,11 +127,31 @@ impl<'b> Type<'b> {
 pub(super) struct Types<'b> {
     entries: Part<'b>,
     strings: Part<'b>,
+    /// Those of the kernel, if the file is a module's.
+    kernel: Option<Kernel<'b>>,
+}
+
+/// What a module's file continues.
+#[derive(Clone, Copy)]
+struct Kernel<'b> {
+    types: &'b Types<'b>,
+    /// The number of the last type.
+    last: u32,
 }
 
 impl<'b> Types<'b> {
-    /// `None` if the file has another form.
+    /// Those of the kernel. `None` if the file has another form.
     pub(super) fn read(bytes: &'b [u8]) -> Option<Self> {
+        Self::read_behind(None, bytes)
+    }
+
+    /// Those of a module of this kernel. `None` if the file has another form.
+    pub(super) fn read_module(kernel: &'b Types<'b>, bytes: &'b [u8]) -> Option<Self> {
+        let kernel = Kernel { types: kernel, last: kernel.all().count() as u32 };
+        Self::read_behind(Some(kernel), bytes)
+    }
+
+    fn read_behind(kernel: Option<Kernel<'b>>, bytes: &'b [u8]) -> Option<Self> {
         let file = Part(bytes);
         let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
         if magic != MAGIC {
@@ -130,11 +160,24 @@ impl<'b> Types<'b> {
         let body = Part(bytes.get(file.u32(4)? as usize..)?);
         let entries = body.range(file.u32(8)?, file.u32(12)?)?;
         let strings = body.range(file.u32(16)?, file.u32(20)?)?;
-        Some(Self { entries, strings })
+        Some(Self { entries, strings, kernel })
     }
 
-    /// Each type, from number 1 on, up to one that is not understood. Number 0 is "void", and is not in the
-    /// file.
+    /// The number of the first type of the file. Number 0 is "void", and is in no file.
+    fn first_number(self) -> u32 {
+        self.kernel.map_or(0, |kernel| kernel.last) + 1
+    }
+
+    /// Whether the text at `at` is `name`.
+    fn has_name(self, at: u32, name: &str) -> bool {
+        let Some(Kernel { types: kernel, .. }) = self.kernel else { return self.strings.has_name(at, name) };
+        match (at as usize).checked_sub(kernel.strings.0.len()) {
+            None => kernel.strings.has_name(at, name),
+            Some(at) => self.strings.has_name(at as u32, name),
+        }
+    }
+
+    /// Each type of the file, up to one that is not understood.
     fn all(self) -> impl Iterator<Item = Type<'b>> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -150,13 +193,16 @@ impl<'b> Types<'b> {
     }
 
     fn by_number(self, number: u32) -> Option<Type<'b>> {
-        self.all().nth(number.checked_sub(1)? as usize)
+        match self.kernel {
+            Some(Kernel { types, last }) if number <= last => types.by_number(number),
+            _ => self.all().nth(number.checked_sub(self.first_number())? as usize),
+        }
     }
 
     /// The type of this kind and name, with its number.
     fn find(self, kind: u32, name: &str) -> Option<(u32, Type<'b>)> {
-        let mut numbered = (1..).zip(self.all());
-        numbered.find(|(_, entry)| entry.kind == kind && self.strings.has_name(entry.name, name))
+        let mut numbered = (self.first_number()..).zip(self.all());
+        numbered.find(|(_, entry)| entry.kind == kind && self.has_name(entry.name, name))
     }
 
     pub(super) fn function(self, name: &str) -> Option<KernelFunction> {
@@ -164,16 +210,33 @@ impl<'b> Types<'b> {
         Some(KernelFunction { id: number as i32 })
     }
 
+    pub(super) fn structure(self, name: &str) -> Option<KernelStructure> {
+        let (number, _) = self.find(KIND_STRUCT, name)?;
+        Some(KernelStructure { id: number as i32 })
+    }
+
     /// Where a member of a structure is, in bytes from its start, if it is an integer of `bytes` bytes. It
     /// may be a member of an anonymous structure or union in it.
     pub(super) fn integer_member(self, structure: &str, member: &str, bytes: u32) -> Option<u32> {
+        let (at, number) = self.member(structure, member)?;
+        (self.integer_bytes(number)? == bytes).then_some(at)
+    }
+
+    /// As [`integer_member`](Self::integer_member), if it is a pointer.
+    pub(super) fn pointer_member(self, structure: &str, member: &str) -> Option<u32> {
+        let (at, number) = self.member(structure, member)?;
+        (self.by_number(number)?.kind == KIND_PTR).then_some(at)
+    }
+
+    /// Where a member of a structure is, in bytes, and the number of its type.
+    fn member(self, structure: &str, member: &str) -> Option<(u32, u32)> {
         let (_, structure) = self.find(KIND_STRUCT, structure)?;
-        let (bits, number) = self.member(&structure, member, &mut { MAX_MEMBERS })?;
-        (bits % 8 == 0 && self.integer_bytes(number)? == bytes).then_some(bits / 8)
+        let (bits, number) = self.member_of(&structure, member, &mut { MAX_MEMBERS })?;
+        (bits % 8 == 0).then_some((bits / 8, number))
     }
 
     /// Where the member is, in bits, and the number of its type. It looks at `remaining` members at most.
-    fn member(self, structure: &Type<'_>, name: &str, remaining: &mut u32) -> Option<(u32, u32)> {
+    fn member_of(self, structure: &Type<'_>, name: &str, remaining: &mut u32) -> Option<(u32, u32)> {
         if ![KIND_STRUCT, KIND_UNION].contains(&structure.kind) {
             return None;
         }
@@ -183,10 +246,10 @@ impl<'b> Types<'b> {
             let (member, number, offset) = (field(0)?, field(4)?, field(8)?);
             if structure.has_bit_fields && offset >> 24 != 0 {
                 None
-            } else if self.strings.has_name(member, name) {
+            } else if self.has_name(member, name) {
                 Some((offset, number))
-            } else if self.strings.has_name(member, "") {
-                let (inner, number) = self.member(&self.by_number(number)?, name, remaining)?;
+            } else if self.has_name(member, "") {
+                let (inner, number) = self.member_of(&self.by_number(number)?, name, remaining)?;
                 Some((offset.checked_add(inner)?, number))
             } else {
                 None
@@ -335,6 +398,29 @@ pub(super) mod tests {
             assert_eq!(types.integer_member("outer", member, bytes), None, "{member}");
         }
         assert_eq!(types.integer_member("first", "first", 4), None);
+    }
+
+    #[test]
+    fn a_module_continues_the_numbers_and_names_of_the_kernel() {
+        let kernel = nested();
+        let kernel = Types::read(&kernel).unwrap();
+        let names = kernel.strings.0.len() as u32;
+        let (pointer, structure, first) = (2 << 24, 4 << 24, 7);
+        let types: [&[u32]; 2] = [
+            // 9: a pointer to 10: a structure with an integer of the kernel's, that pointer, and a structure
+            // of the kernel's without a name
+            &[0, pointer, 10],
+            &[names + 1, structure | 3, 40, first, 3, 0, names + 7, 9, 64, 0, 6, 128],
+        ];
+        let module = file_of(types.concat(), b"\0inner\0itself\0");
+        let types = Types::read_module(&kernel, &module).unwrap();
+        assert_eq!(types.structure("inner"), Some(KernelStructure { id: 10 }));
+        assert_eq!(types.integer_member("inner", "first", 4), Some(0));
+        assert_eq!(types.pointer_member("inner", "itself"), Some(8));
+        assert_eq!(types.integer_member("inner", "second", 4), Some(16));
+        assert_eq!(types.pointer_member("inner", "first"), None);
+        assert_eq!(types.structure("outer"), None, "not in this file");
+        assert_eq!(kernel.pointer_member("outer", "fifth"), Some(24));
     }
 
     #[test]

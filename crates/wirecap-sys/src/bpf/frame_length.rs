@@ -25,7 +25,7 @@ use super::{
 };
 
 /// The kernel function that gives a program the `struct xdp_buff` behind its context.
-const CAST: &str = "bpf_cast_to_kern_ctx";
+pub(super) const CAST: &str = "bpf_cast_to_kern_ctx";
 
 /// How an XDP program finds the length of a frame that may lie in several buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

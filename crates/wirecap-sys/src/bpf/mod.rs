@@ -16,7 +16,7 @@
 //!
 //! No compiler and no ELF file is needed: programs are put together at run time by [`Assembler`]. The
 //! kernel's type information (BTF) is read only for programs that call a [`KernelFunction`], and for
-//! [`FrameLength`].
+//! [`FrameLength`] and [`VethTag`].
 //!
 //! ```no_run
 //! use wirecap_sys::bpf::{Assembler, Link, Program, ProgramKind, ProgramSpec, Reg, XdpMode, XDP_PASS};
@@ -47,6 +47,7 @@ mod syscall;
 mod tcx;
 #[cfg(feature = "testing")]
 mod test_run;
+mod veth_tag;
 mod xdp_mode;
 
 /// Offsets of the fields of an XDP program's context, `struct xdp_md` of <linux/bpf.h>.
@@ -103,6 +104,7 @@ pub use program::{Program, ProgramKind, ProgramSpec};
 pub use tcx::{has_tcx, ingress_programs};
 #[cfg(feature = "testing")]
 pub use test_run::TestRun;
+pub use veth_tag::VethTag;
 pub use xdp_mode::XdpMode;
 
 /// Flag of [`Helper::RingbufOutput`]: wakes in any case.

@@ -3,20 +3,24 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use wirecap::{Diagnostic, Error, Timestamp, report::FilterPlace};
+use wirecap::{Capture, Diagnostic, Error, Modes, TapHook, Timestamp, WaitOutcome, report::FilterPlace};
 use wirecap_sys::netdev;
 use wirecap_traffic::{FrameSpec, Marks};
 
-use super::Case;
-use wirecap_testing::{check, crew::Crew};
+use super::{
+    Case,
+    bound::{PEER, VETH, with_veth},
+};
+use wirecap_testing::{PacketSender, SendPath, check, crew::Crew, kernel_is_at_least};
 
 use crate::machine::{CAPTURED, FLOWS, Machine, run};
 
-pub(super) const CASES: [Case; 5] = [
+pub(super) const CASES: [Case; 6] = [
     ("vlan-tags", vlan_tags),
+    ("veth-tags", veth_tags),
     ("filter", filter),
     ("timestamp-kernel", timestamp_kernel),
     ("timestamp-hardware", timestamp_hardware),
@@ -80,6 +84,50 @@ fn vlan_tags(machine: &Machine) {
     if nic.takes_vlan_tags {
         run("ethtool", &["-K", CAPTURED, "rxvlan", "on"]);
         machine.ledger.note_given_back();
+    }
+}
+
+/// Tags that veth has beside its packets are put back. In distributions its driver is a module, so the program
+/// reads where the type information of that module says.
+fn veth_tags(_: &Machine) {
+    let put_back = kernel_is_at_least(6, 8);
+    let taken = |modes| Capture::builder().modes(modes).port(format!("xdp:{VETH}"));
+    let tapped = || Capture::builder().tap_hook(TapHook::Xdp).port(format!("tap:{VETH}"));
+    let mut builders = vec![taken(Modes::Copy)];
+    if put_back {
+        builders.extend([taken(Modes::Packed), tapped()]);
+    }
+    for builder in builders {
+        with_veth(|| {
+            // The kernel takes the tag off a frame that comes in to the bridge, and keeps it beside it.
+            run("ip", &["link", "add", "source0", "type", "veth", "peer", "name", "source1"]);
+            run("ip", &["link", "add", "bridge0", "type", "bridge"]);
+            for member in ["source1", PEER] {
+                run("ip", &["link", "set", member, "master", "bridge0"]);
+            }
+            for device in ["source0", "source1", "bridge0"] {
+                run("ip", &["link", "set", device, "up"]);
+            }
+            let mut capture = builder.workers(1).open().unwrap();
+            let mut worker = capture.take_workers().remove(0);
+            let ifindex = netdev::interface("source0").unwrap().ifindex;
+            let mut sender = PacketSender::open(ifindex, SendPath::Queueing).unwrap();
+            let addresses = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+            let rest = [&[0x88, 0xb5][..], &[9; 50]].concat();
+            let tagged = [&addresses[..], &[0x81, 0, 0x60, 7], &rest].concat();
+            sender.send(&tagged).unwrap();
+            let expected = if put_back { tagged } else { [&addresses[..], &rest].concat() };
+            wirecap_testing::wait_until("the frame has come", || {
+                let WaitOutcome::Batch(batch) = worker.next_batch_within(Duration::from_millis(10)) else {
+                    return false;
+                };
+                batch.packets().any(|packet| packet.data() == expected)
+            });
+            drop(worker);
+            assert_eq!(capture.finish().total().lost.total(), 0);
+            run("ip", &["link", "del", "source0"]);
+            run("ip", &["link", "del", "bridge0"]);
+        });
     }
 }
 

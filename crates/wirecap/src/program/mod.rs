@@ -142,7 +142,7 @@ impl ProgramPlan {
     fn bound_to(&self) -> Option<u32> {
         self.stamping
             .and_then(StampSource::bound_to)
-            .or(self.tags.map(|tags| tags.ifindex))
+            .or(self.tags.and_then(Tags::bound_to))
             .or(self.hashing.map(|hashing| hashing.ifindex))
     }
 }

@@ -13,7 +13,7 @@
 //! See Documentation/networking/xdp-rx-metadata.rst (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8).
 
 use wirecap_sys::{
-    bpf::{self, Alu, Assembler, Cond, Helper, KernelFunction, Label, Reg, Size, xdp_md},
+    bpf::{self, Alu, Assembler, Cond, Helper, KernelFunction, Label, Reg, Size, VethTag, xdp_md},
     netdev::Interface,
 };
 
@@ -33,7 +33,7 @@ const HEADER_BYTES: i32 = 14;
 pub(crate) const STACK_START: i16 = -4;
 /// Word on the stack: whether the packet has got a tag.
 const IS_TAGGED: i16 = STACK_START - 4;
-/// The driver's answer on the stack: the type in network byte order, the contents in the machine's.
+/// The tag on the stack: the type in network byte order, the contents in the machine's.
 const TYPE: i16 = -16;
 const CONTENTS: i16 = -14;
 /// The stack below is free.
@@ -45,22 +45,51 @@ const NO_TAG: i32 = -61;
 /// How tags are put back on one interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tags {
-    function: KernelFunction,
-    pub(crate) ifindex: u32,
+    origin: Origin,
     /// Bytes by which a packet is made longer: those of a tag.
     room: i32,
 }
 
+/// Where a program finds the tag that the driver has taken off a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// It asks the driver of this interface, to which it is bound.
+    Driver { function: KernelFunction, ifindex: u32 },
+    /// It looks where veth's driver keeps it.
+    Veth(VethTag),
+}
+
 impl Tags {
-    /// For an interface whose driver hands tags to XDP programs.
+    /// For an interface whose driver hands tags to XDP programs, and runs the program.
     ///
     /// # Errors
     /// Why the driver cannot be asked.
     pub(crate) fn of(interface: &Interface) -> Result<Self, Cause> {
+        let is_veth = interface.driver.as_ref().is_some_and(|driver| driver.name == "veth");
+        match is_veth.then(VethTag::of_kernel).flatten() {
+            Some(tag) => Ok(Self { origin: Origin::Veth(tag), room: TAG_BYTES }),
+            None => Self::asked_for(interface),
+        }
+    }
+
+    /// By a question to the driver.
+    fn asked_for(interface: &Interface) -> Result<Self, Cause> {
         match KernelFunction::find(RX_VLAN_TAG) {
-            Ok(Some(function)) => Ok(Self { function, ifindex: interface.ifindex, room: TAG_BYTES }),
+            Ok(Some(function)) => Ok(Self::from_driver(function, interface.ifindex)),
             Ok(None) => Err(Cause::words("this kernel has no call for it (Linux 6.8)")),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    fn from_driver(function: KernelFunction, ifindex: u32) -> Self {
+        Self { origin: Origin::Driver { function, ifindex }, room: TAG_BYTES }
+    }
+
+    /// The interface that the program must be bound to, if it asks the driver.
+    pub(crate) fn bound_to(self) -> Option<u32> {
+        match self.origin {
+            Origin::Driver { ifindex, .. } => Some(ifindex),
+            Origin::Veth(_) => None,
         }
     }
 
@@ -72,14 +101,14 @@ impl Tags {
 
     /// For tests: the kernel refuses the program.
     #[cfg(test)]
-    pub(crate) fn not_callable(self) -> Self {
-        Self { function: KernelFunction::find("xdp_do_redirect").unwrap().unwrap(), ..self }
+    pub(crate) fn not_callable(interface: &Interface) -> Self {
+        Self::from_driver(KernelFunction::find("xdp_do_redirect").unwrap().unwrap(), interface.ifindex)
     }
 
-    /// For tests: the program is bound to another interface.
+    /// For tests: asked for as on any other device.
     #[cfg(test)]
-    pub(crate) fn bound_to(self, ifindex: u32) -> Self {
-        Self { ifindex, ..self }
+    pub(crate) fn not_of_veth(interface: &Interface) -> Self {
+        Self::asked_for(interface).unwrap()
     }
 
     /// Before anything else: no packet has got a tag yet.
@@ -91,13 +120,21 @@ impl Tags {
     /// lost, and all pointers into the packet.
     pub(crate) fn emit_put_back(self, asm: &mut Assembler, failed: Label, done: Label) {
         use Reg::{R0, R1, R2, R3, R4, R5, R6, R10};
-        asm.store_imm(Size::Double, R10, TYPE, 0);
-        asm.mov(R1, R6);
-        asm.mov(R2, R10).alu64(Alu::Add, R2, i32::from(TYPE));
-        asm.mov(R3, R10).alu64(Alu::Add, R3, i32::from(CONTENTS));
-        asm.call_kernel(self.function);
-        asm.jump_if32(Cond::Eq, R0, NO_TAG, done);
-        asm.jump_if32(Cond::Ne, R0, 0, failed);
+        match self.origin {
+            Origin::Driver { function, .. } => {
+                asm.store_imm(Size::Double, R10, TYPE, 0);
+                asm.mov(R1, R6);
+                asm.mov(R2, R10).alu64(Alu::Add, R2, i32::from(TYPE));
+                asm.mov(R3, R10).alu64(Alu::Add, R3, i32::from(CONTENTS));
+                asm.call_kernel(function);
+                asm.jump_if32(Cond::Eq, R0, NO_TAG, done);
+                asm.jump_if32(Cond::Ne, R0, 0, failed);
+            }
+            Origin::Veth(tag) => {
+                tag.emit(asm, done);
+                asm.store(Size::Word, R10, TYPE, R1);
+            }
+        }
         bounds(asm, HEADER_BYTES, failed);
         asm.mov(R1, R6).mov_imm(R2, -self.room).call(Helper::XdpAdjustHead);
         asm.jump_if(Cond::Ne, R0, 0, failed);

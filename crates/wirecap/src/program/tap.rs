@@ -94,7 +94,7 @@ impl TapPrograms {
                 TapHook::Tcx => ProgramSpec::new(ProgramKind::Classifier, NAME, &insns),
                 TapHook::Xdp => ProgramSpec {
                     frags: true,
-                    bound_to: plan.tags.map(|tags| tags.ifindex),
+                    bound_to: plan.tags.and_then(Tags::bound_to),
                     ..ProgramSpec::new(ProgramKind::Xdp, NAME, &insns)
                 },
             };

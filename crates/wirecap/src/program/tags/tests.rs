@@ -52,13 +52,15 @@ fn receive(opened: &mut OpenEnd) -> Vec<Vec<u8>> {
     opened.receive(FRAMES, 1).into_iter().map(|(_, bytes)| bytes).collect()
 }
 
-fn open(lab: &Lab, change: impl FnOnce(Tags) -> Tags + Send) -> OpenEnd {
+fn open(lab: &Lab, tags: impl FnOnce(&Interface) -> Tags + Send) -> OpenEnd {
     let opened = lab.open(Modes::Copy, move |interface| {
-        let tags = change(Tags::of(interface).unwrap());
-        Ok(ProgramFeatures { stamping: None, tags: Ok(tags), hashing: None })
+        Ok(ProgramFeatures { stamping: None, tags: Ok(tags(interface)), hashing: None })
     });
     opened.unwrap()
 }
+
+/// Both ways to a tag: as on veth, and as on other devices.
+const WAYS: [fn(&Interface) -> Tags; 2] = [|veth| Tags::of(veth).unwrap(), Tags::not_of_veth];
 
 /// No driver leaves so little room: each packet is captured without its tag, and counted.
 #[test]
@@ -67,8 +69,13 @@ fn packets_without_room_for_their_tag_are_counted_and_kept() {
         return;
     }
     let lab = Lab::new("tagroom");
-    for (change, untagged) in [(Tags::without_room as fn(Tags) -> Tags, FRAMES / 2), (|tags| tags, 0)] {
-        let mut opened = open(&lab, change);
+    let cases = WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]);
+    for (tags, has_room) in cases {
+        let untagged = if has_room { 0 } else { FRAMES / 2 };
+        let mut opened = open(&lab, |interface| match has_room {
+            true => tags(interface),
+            false => tags(interface).without_room(),
+        });
         lab.send(frames());
         let expected = if untagged > 0 { without_tags(&frames()) } else { frames() };
         assert_eq!(receive(&mut opened), expected);
@@ -90,7 +97,7 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
         .enter(|| Capture::builder().chunks_per_pool(8).workers(1).port("packet:in0").open())
         .unwrap();
     let mut worker = host.take_workers().remove(0);
-    for captured in [1, 0] {
+    for (captured, tags) in [1, 0].into_iter().flat_map(|captured| WAYS.map(|way| (captured, way))) {
         let (program, _link) = lab.inside.enter(|| {
             let interface = wirecap_sys::netdev::interface("in0").unwrap();
             let plan = ProgramPlan {
@@ -100,7 +107,7 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
                 share: None,
                 length: FrameLength::of_kernel(),
                 stamping: None,
-                tags: Some(Tags::of(&interface).unwrap()),
+                tags: Some(tags(&interface)),
                 hashing: None,
             };
             let program = CaptureProgram::load(plan, Outlet::sockets(plan.queues).unwrap(), None).unwrap();
@@ -135,4 +142,17 @@ fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_reported() {
     let rejected = |cause: &Cause| cause.text.contains("rejected");
     assert!(matches!(said, Diagnostic::VlanTagsNotPutBack { cause } if rejected(cause)), "{said:?}");
     assert!(opened.port.report.untagged.is_none());
+}
+
+/// On veth, the program is not bound to its interface, and so need not be released with it.
+#[test]
+fn only_a_program_that_asks_the_driver_is_bound_to_its_interface() {
+    if !can_ask_drivers("tags::only_a_program_that_asks_the_driver_is_bound_to_its_interface") {
+        return;
+    }
+    let lab = Lab::new("tagbound");
+    let interface = lab.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap();
+    assert_eq!(Tags::not_of_veth(&interface).bound_to(), Some(interface.ifindex));
+    let reads = VethTag::of_kernel().is_some();
+    assert_eq!(Tags::of(&interface).unwrap().bound_to(), (!reads).then_some(interface.ifindex));
 }

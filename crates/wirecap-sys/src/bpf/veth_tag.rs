@@ -1,0 +1,108 @@
+//! The VLAN tag beside a frame of a veth, as an XDP program reads it without asking the driver.
+//!
+//! ```text
+//!   context ── cast ──► struct veth_xdp_buff
+//!                         struct xdp_buff xdp
+//!                         skb ─────────────────► struct sk_buff: vlan_proto, vlan_tci; both 0 if there is no tag
+//!                          └ null: nothing is beside the frame
+//! ```
+//!
+//! These are the fields that the driver looks at when it is asked (`veth_xdp_rx_vlan_tag` in
+//! drivers/net/veth.c). The question is a call, which took 10 to 30 ns, and only a program that is bound to
+//! the device may ask. Since Linux 6.3 the socket buffer is where a program can find it.
+//!
+//! Rule: only for programs that run in veth's driver. Elsewhere something else follows the `xdp_buff`. The
+//! offsets are those of the type information of the kernel and of veth, and whether the kernel takes such a
+//! program is tried, as for [`FrameLength`](super::FrameLength).
+
+use std::{fs, path::Path, sync::OnceLock};
+
+use super::{
+    Program, ProgramKind, ProgramSpec,
+    asm::{Assembler, Label},
+    btf::{KernelFunction, KernelStructure, Types, VMLINUX},
+    error::Error,
+    frame_length::CAST,
+    insn::{Alu, Cond, Reg, Size},
+};
+
+/// The types of the driver, if it is a module; else they are among those of the kernel.
+const MODULE: &str = "/sys/kernel/btf/veth";
+/// The kernel function that makes any address a pointer to a structure that a program may read.
+const READ_ONLY_CAST: &str = "bpf_rdonly_cast";
+
+/// How an XDP program in veth's driver reads the VLAN tag beside a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VethTag {
+    cast: KernelFunction,
+    read_only_cast: KernelFunction,
+    sk_buff: KernelStructure,
+    /// Offset of `skb` in `struct veth_xdp_buff`, in bytes.
+    skb_at: i16,
+    /// Offset of `vlan_proto` and `vlan_tci` in `struct sk_buff`, in bytes.
+    tag_at: i16,
+}
+
+impl VethTag {
+    /// If the running kernel takes such programs from this thread. Loads one to try it; the first call reads
+    /// some megabytes.
+    pub fn of_kernel() -> Option<Self> {
+        static FOUND: OnceLock<VethTag> = OnceLock::new();
+        let find = || {
+            let module = if Path::new(MODULE).exists() { Some(fs::read(MODULE).ok()?) } else { None };
+            let found = Self::find(&fs::read(VMLINUX).ok()?, module.as_deref())?;
+            Some(*FOUND.get_or_init(|| found))
+        };
+        FOUND.get().copied().or_else(find).filter(|found| found.try_out().is_ok())
+    }
+
+    /// From the type information of the kernel, and that of the driver if it is a module.
+    fn find(kernel: &[u8], module: Option<&[u8]>) -> Option<Self> {
+        let kernel = Types::read(kernel)?;
+        let driver = match module {
+            Some(module) => Types::read_module(&kernel, module)?,
+            None => kernel,
+        };
+        let tag_at = kernel.integer_member("sk_buff", "vlan_all", 4)?;
+        let is_half_at = |member, at| kernel.integer_member("sk_buff", member, 2) == Some(at);
+        if !is_half_at("vlan_proto", tag_at) || !is_half_at("vlan_tci", tag_at + 2) {
+            return None;
+        }
+        Some(Self {
+            cast: kernel.function(CAST)?,
+            read_only_cast: kernel.function(READ_ONLY_CAST)?,
+            sk_buff: kernel.structure("sk_buff")?,
+            skb_at: driver.pointer_member("veth_xdp_buff", "skb")?.try_into().ok()?,
+            tag_at: tag_at.try_into().ok()?,
+        })
+    }
+
+    fn try_out(self) -> Result<Program, Error> {
+        let mut asm = Assembler::new();
+        let untagged = asm.label();
+        asm.mov(Reg::R6, Reg::R1);
+        self.emit(&mut asm, untagged);
+        asm.bind(untagged).mov_imm(Reg::R0, super::XDP_PASS).exit();
+        let code = asm.finish()?;
+        Program::load(&ProgramSpec {
+            frags: true,
+            ..ProgramSpec::new(ProgramKind::Xdp, "wirecap_tag", &code)
+        })
+    }
+
+    /// Loads the tag into R1, its type in network byte order and behind it its contents in the machine's, as
+    /// they lie in memory; or jumps to `untagged`. The context is in R6; R0 to R5 are lost.
+    pub fn emit(self, asm: &mut Assembler, untagged: Label) {
+        use Reg::{R0, R1, R2, R6};
+        asm.mov(R1, R6).call_kernel(self.cast);
+        asm.mov(R1, R0).alu64(Alu::Add, R1, i32::from(self.skb_at));
+        // The pointer is read as a `struct sk_buff` that begins with it: its first member is such a pointer,
+        // too. The verifier knows no types of modules here, and so not always the structure it is in.
+        asm.mov_imm(R2, self.sk_buff.id).call_kernel(self.read_only_cast);
+        asm.load(Size::Double, R1, R0, 0).jump_if(Cond::Eq, R1, 0, untagged);
+        asm.load(Size::Word, R1, R1, self.tag_at).jump_if(Cond::Eq, R1, 0, untagged);
+    }
+}
+
+#[cfg(test)]
+mod tests;
