@@ -137,7 +137,7 @@ choices! {
         ///
         /// First 50 µs, then longer, up to a bound that follows from the size of the pool: a quarter of what
         /// it lasts at 10 Gbit/s, and 1 ms at most; while packets [wait for more](crate::port::LONGEST_HOLD),
-        /// 5 ms.
+        /// 8 ms.
         Sleep = "sleep",
         /// Sleep in the kernel until a packet comes.
         Block = "block",

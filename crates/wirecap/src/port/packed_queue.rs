@@ -30,8 +30,8 @@ use crate::{
 
 /// How long packets that a program packs, and stamps, wait at most for a thread that sleeps
 /// ([`Wait::Sleep`]): a sleep and the wake-up after it cost some 15 µs, so that one per millisecond would be
-/// half of a receiver's CPU time. Blocks of TPACKET_V3 wait for 8 ms by default.
-pub const LONGEST_HOLD: Duration = Duration::from_millis(5);
+/// half of a receiver's CPU time. As long as blocks of TPACKET_V3 wait by default.
+pub const LONGEST_HOLD: Duration = Duration::from_millis(8);
 
 /// Holds packets back for more that follow closely: each look costs a wake-up, and a receiver that is close
 /// behind the program contends with it for each cache line.

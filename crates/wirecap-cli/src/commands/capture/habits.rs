@@ -101,7 +101,7 @@ pub(crate) const HABITS: &[Habit] = &[
     habit(
         Tcpdump,
         "--immediate-mode",
-        Instead("leave it out: workers get packets within 5 ms; --wait busy gets them at once"),
+        Instead("leave it out: workers get packets within 8 ms; --wait busy gets them at once"),
     ),
     habit(
         Tcpdump,
