@@ -87,8 +87,8 @@ fn vlan_tags(machine: &Machine) {
     }
 }
 
-/// Tags that veth has beside its packets are put back. In distributions its driver is a module, so the program
-/// reads where the type information of that module says.
+/// Tags that veth has beside its packets are put back. In distributions its driver is a module, so the
+/// program reads where the type information of that module says.
 fn veth_tags(_: &Machine) {
     let put_back = kernel_is_at_least(6, 8);
     let taken = |modes| Capture::builder().modes(modes).port(format!("xdp:{VETH}"));
