@@ -12,8 +12,8 @@
 use super::record::HEADER_BYTES;
 use crate::bpf::{Alu, Assembler, Cond, Label, Reg, Size};
 
-/// Lengths of runs, each at most once in a packet. A run takes one comparison with the packet's length and one
-/// with its end: in runs of 32 bytes alone, they were a third of the instructions.
+/// Lengths of runs, each at most once in a packet. A run takes one comparison with the packet's length and
+/// one with its end: with runs of 32 bytes alone, these were a third of the instructions.
 const RUNS: [i32; 6] = [1_024, 512, 256, 128, 64, SHORTEST];
 /// The shortest run, the last one, and the shortest packet.
 const SHORTEST: i32 = 32;
