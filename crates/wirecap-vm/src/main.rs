@@ -27,6 +27,7 @@ mod machine;
 mod program;
 mod qemu;
 mod suite;
+mod veth;
 mod watchdog;
 
 fn main() {

@@ -46,8 +46,9 @@ const LONGEST_LOOK: Duration = Duration::from_millis(1);
 /// How often the latest account is written.
 const ACCOUNT: Duration = Duration::from_millis(250);
 
-/// How long the last packets of an interface that is gone may be held back for others.
-const LAST: Duration = Duration::from_millis(5);
+/// How long the last packets of an interface that is gone are awaited: as long as they may be held back for
+/// others.
+const LAST: Duration = SETTLED;
 
 /// How long a call waits before it returns to the edge, where the thread may be cancelled.
 const SLICE: Duration = Duration::from_millis(250);

@@ -7,9 +7,9 @@
 //!
 //! The file of a module (/sys/kernel/btf/veth) continues the numbers and the strings of the kernel's.
 //!
-//! Only what is needed is read: how long each entry is, the names of functions, and the members of one
-//! structure. Rule: a number in it is believed only after it was held against the length of the file. See
-//! Documentation/bpf/btf.rst.
+//! Only what is needed is read: how long each entry is, the names of functions and structures, and the
+//! members of these. Rule: a number in it is believed only after it was held against the length of the file.
+//! See Documentation/bpf/btf.rst.
 
 use std::fs;
 
@@ -22,6 +22,7 @@ const KIND_PTR: u32 = 2;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
+const KIND_CONST: u32 = 10;
 const KIND_FUNC: u32 = 12;
 /// Bytes of `struct btf_type`.
 const TYPE_BYTES: usize = 12;
@@ -140,13 +141,17 @@ struct Kernel<'b> {
 }
 
 impl<'b> Types<'b> {
-    /// Those of the kernel. `None` if the file has another form.
+    /// Reads the types of the kernel. `None` if the file has another form.
     pub(super) fn read(bytes: &'b [u8]) -> Option<Self> {
         Self::read_behind(None, bytes)
     }
 
-    /// Those of a module of this kernel. `None` if the file has another form.
+    /// Reads the types of a module, which continue those of `kernel`. `None` if the file has another form,
+    /// and if not every type of the kernel is understood, so that their number is unknown.
     pub(super) fn read_module(kernel: &'b Types<'b>, bytes: &'b [u8]) -> Option<Self> {
+        if !kernel.are_understood() {
+            return None;
+        }
         let kernel = Kernel { types: kernel, last: kernel.all().count() as u32 };
         Self::read_behind(Some(kernel), bytes)
     }
@@ -222,10 +227,27 @@ impl<'b> Types<'b> {
         (self.integer_bytes(number)? == bytes).then_some(at)
     }
 
-    /// As [`integer_member`](Self::integer_member), if it is a pointer.
-    pub(super) fn pointer_member(self, structure: &str, member: &str) -> Option<u32> {
+    /// As [`integer_member`](Self::integer_member), if it is a pointer to a structure of this name.
+    pub(super) fn pointer_member(self, structure: &str, member: &str, target: &str) -> Option<u32> {
         let (at, number) = self.member(structure, member)?;
-        (self.by_number(number)?.kind == KIND_PTR).then_some(at)
+        let pointer = self.by_number(number).filter(|found| found.kind == KIND_PTR)?;
+        self.is_structure(pointer.size_or_type, target).then_some(at)
+    }
+
+    /// As [`integer_member`](Self::integer_member), if it is a structure of this name.
+    pub(super) fn structure_member(self, structure: &str, member: &str, target: &str) -> Option<u32> {
+        let (at, number) = self.member(structure, member)?;
+        self.is_structure(number, target).then_some(at)
+    }
+
+    /// Whether the type of this number, which may be a constant, is the structure of this name.
+    fn is_structure(self, number: u32, name: &str) -> bool {
+        let found = self.by_number(number);
+        let found = match found {
+            Some(constant) if constant.kind == KIND_CONST => self.by_number(constant.size_or_type),
+            other => other,
+        };
+        found.is_some_and(|found| found.kind == KIND_STRUCT && self.has_name(found.name, name))
     }
 
     /// Where a member of a structure is, in bytes, and the number of its type.
@@ -338,6 +360,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_file_that_is_cut_or_damaged_is_never_read_beyond_its_end() {
+        let nested_kernel = nested();
         for bytes in [each_kind(), nested()] {
             for len in 0..bytes.len() {
                 assert_eq!(find_function(&bytes[..len], "three"), None, "{len}");
@@ -350,6 +373,13 @@ pub(super) mod tests {
                     let _ = find_function(&damaged, "three");
                     let types = Types::read(&damaged);
                     let _ = types.and_then(|types| types.integer_member("outer", "fourth", 8));
+                    let _ = types.and_then(|types| types.pointer_member("outer", "fifth", "outer"));
+                    // As the kernel's file, and as a module's.
+                    let (kernel, module) = (types, nested());
+                    for (kernel, module) in [(kernel, &module), (Types::read(&nested_kernel), &damaged)] {
+                        let types = kernel.as_ref().and_then(|kernel| Types::read_module(kernel, module));
+                        let _ = types.and_then(|types| types.integer_member("outer", "fourth", 8));
+                    }
                 }
             }
         }
@@ -405,22 +435,33 @@ pub(super) mod tests {
         let kernel = nested();
         let kernel = Types::read(&kernel).unwrap();
         let names = kernel.strings.0.len() as u32;
-        let (pointer, structure, first) = (2 << 24, 4 << 24, 7);
-        let types: [&[u32]; 2] = [
-            // 9: a pointer to 10: a structure with an integer of the kernel's, that pointer, and a structure
-            // of the kernel's without a name
+        let (pointer, constant, structure, first) = (2 << 24, 10 << 24, 4 << 24, 7);
+        let types: [&[u32]; 4] = [
+            // 9: a pointer to 10: a structure with an integer of the kernel's, that pointer, a structure of
+            // the kernel's without a name, and 12: a pointer to 11: a constant of a structure of the kernel's
             &[0, pointer, 10],
-            &[names + 1, structure | 3, 40, first, 3, 0, names + 7, 9, 64, 0, 6, 128],
+            &[names + 1, structure | 4, 48, first, 3, 0, names + 7, 9, 64, 0, 6, 128, names + 14, 12, 256],
+            &[0, constant, 8],
+            &[0, pointer, 11],
         ];
-        let module = file_of(types.concat(), b"\0inner\0itself\0");
+        let module = file_of(types.concat(), b"\0inner\0itself\0kernel\0");
         let types = Types::read_module(&kernel, &module).unwrap();
         assert_eq!(types.structure("inner"), Some(KernelStructure { id: 10 }));
         assert_eq!(types.integer_member("inner", "first", 4), Some(0));
-        assert_eq!(types.pointer_member("inner", "itself"), Some(8));
+        assert_eq!(types.pointer_member("inner", "itself", "inner"), Some(8));
+        assert_eq!(types.pointer_member("inner", "itself", "outer"), None);
         assert_eq!(types.integer_member("inner", "second", 4), Some(16));
-        assert_eq!(types.pointer_member("inner", "first"), None);
+        assert_eq!(types.pointer_member("inner", "kernel", "outer"), Some(32));
+        assert_eq!(types.pointer_member("inner", "first", "inner"), None);
         assert_eq!(types.structure("outer"), None, "not in this file");
-        assert_eq!(kernel.pointer_member("outer", "fifth"), Some(24));
+        assert_eq!(kernel.pointer_member("outer", "fifth", "outer"), None, "a pointer to an integer");
+    }
+
+    #[test]
+    fn nothing_is_found_behind_a_kernel_that_is_not_understood() {
+        let kernel = file(&[(12, 0, 1, 0), (31, 0, 0, 0)], b"\0one\0two\0");
+        let kernel = Types::read(&kernel).unwrap();
+        assert!(Types::read_module(&kernel, &nested()).is_none());
     }
 
     #[test]

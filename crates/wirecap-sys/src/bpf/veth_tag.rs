@@ -8,12 +8,13 @@
 //! ```
 //!
 //! These are the fields that the driver looks at when it is asked (`veth_xdp_rx_vlan_tag` in
-//! drivers/net/veth.c). The question is a call, which took 10 to 30 ns, and only a program that is bound to
-//! the device may ask. Since Linux 6.3 the socket buffer is where a program can find it.
+//! drivers/net/veth.c). But only a program that is bound to the device may ask, and the question costs time
+//! (bench/README.md). Since Linux 6.3, `veth_xdp_buff` has a pointer to the socket buffer.
 //!
-//! Rule: only for programs that run in veth's driver. Elsewhere something else follows the `xdp_buff`. The
-//! offsets are those of the type information of the kernel and of veth, and whether the kernel takes such a
-//! program is tried, as for [`FrameLength`](super::FrameLength).
+//! Rule: only for programs that run in veth's driver. Elsewhere something else follows the `xdp_buff`, and
+//! neither the verifier nor the kernel refuses the program there. The offsets are those of the type
+//! information of the kernel and of veth, and whether the kernel takes such a program is tried, as for
+//! [`FrameLength`](super::FrameLength).
 
 use std::{fs, path::Path, sync::OnceLock};
 
@@ -53,7 +54,12 @@ impl VethTag {
             let found = Self::find(&fs::read(VMLINUX).ok()?, module.as_deref())?;
             Some(*FOUND.get_or_init(|| found))
         };
-        FOUND.get().copied().or_else(find).filter(|found| found.try_out().is_ok())
+        FOUND.get().copied().or_else(find).and_then(Self::if_accepted)
+    }
+
+    /// `None` unless the kernel takes a program that does it in this way.
+    fn if_accepted(self) -> Option<Self> {
+        self.load_trial().is_ok().then_some(self)
     }
 
     /// From the type information of the kernel, and that of the driver if it is a module.
@@ -68,16 +74,19 @@ impl VethTag {
         if !is_half_at("vlan_proto", tag_at) || !is_half_at("vlan_tci", tag_at + 2) {
             return None;
         }
+        if driver.structure_member("veth_xdp_buff", "xdp", "xdp_buff") != Some(0) {
+            return None;
+        }
         Some(Self {
             cast: kernel.function(CAST)?,
             read_only_cast: kernel.function(READ_ONLY_CAST)?,
             sk_buff: kernel.structure("sk_buff")?,
-            skb_at: driver.pointer_member("veth_xdp_buff", "skb")?.try_into().ok()?,
+            skb_at: driver.pointer_member("veth_xdp_buff", "skb", "sk_buff")?.try_into().ok()?,
             tag_at: tag_at.try_into().ok()?,
         })
     }
 
-    fn try_out(self) -> Result<Program, Error> {
+    fn load_trial(self) -> Result<Program, Error> {
         let mut asm = Assembler::new();
         let untagged = asm.label();
         asm.mov(Reg::R6, Reg::R1);
@@ -91,13 +100,14 @@ impl VethTag {
     }
 
     /// Loads the tag into R1, its type in network byte order and behind it its contents in the machine's, as
-    /// they lie in memory; or jumps to `untagged`. The context is in R6; R0 to R5 are lost.
+    /// they lie in memory; or jumps to `untagged`. The context is in R6; R0 to R5 are lost. Only for a
+    /// program that veth's driver runs: in generic mode, or on another device, what it reads is not a tag.
     pub fn emit(self, asm: &mut Assembler, untagged: Label) {
         use Reg::{R0, R1, R2, R6};
         asm.mov(R1, R6).call_kernel(self.cast);
         asm.mov(R1, R0).alu64(Alu::Add, R1, i32::from(self.skb_at));
-        // The pointer is read as a `struct sk_buff` that begins with it: its first member is such a pointer,
-        // too. The verifier knows no types of modules here, and so not always the structure it is in.
+        // The verifier does not know `struct veth_xdp_buff` if veth is a module. So `skb` is read as the
+        // first member of a `struct sk_buff`, `next`, which is a pointer of the same type.
         asm.mov_imm(R2, self.sk_buff.id).call_kernel(self.read_only_cast);
         asm.load(Size::Double, R1, R0, 0).jump_if(Cond::Eq, R1, 0, untagged);
         asm.load(Size::Word, R1, R1, self.tag_at).jump_if(Cond::Eq, R1, 0, untagged);

@@ -12,13 +12,15 @@
 use super::record::HEADER_BYTES;
 use crate::bpf::{Alu, Assembler, Cond, Label, Reg, Size};
 
-/// Lengths of runs, each at most once in a packet. A run takes one comparison with the packet's length and
-/// one with its end: with runs of 32 bytes alone, these were a third of the instructions.
+/// Lengths of runs, each half of the one before, so that each comes at most once in a packet. A run takes one
+/// comparison with the packet's length and one with its end.
 const RUNS: [i32; 6] = [1_024, 512, 256, 128, 64, SHORTEST];
 /// The shortest run, the last one, and the shortest packet.
 const SHORTEST: i32 = 32;
 /// The longest packet that is copied in this way: one of Ethernet with its usual MTU and tags.
 const MAX_BYTES: i32 = 1_536;
+// Else more than the last 32 bytes would be left.
+const _: () = assert!(MAX_BYTES <= 2 * RUNS[0]);
 /// Whether the kernel allows loads and stores at any address: elsewhere the verifier refuses them.
 const MAY_BE_UNALIGNED: bool = cfg!(any(
     target_arch = "x86_64",
@@ -36,7 +38,6 @@ pub(super) fn emit_copy(asm: &mut Assembler, data: i16, data_end: i16, copied: L
         return;
     }
     let (short, no) = (asm.label(), asm.label());
-    let to = HEADER_BYTES as i16;
     asm.jump_if(Cond::Lt, R7, SHORTEST, no).jump_if(Cond::Gt, R7, MAX_BYTES, no);
     asm.load(Size::Word, R1, R6, data).load(Size::Word, R2, R6, data_end);
     // From R1 to R3; R4 bytes are left.
@@ -48,21 +49,22 @@ pub(super) fn emit_copy(asm: &mut Assembler, data: i16, data_end: i16, copied: L
         }
         asm.jump_if(Cond::Le, R4, run, shorter);
         asm.mov(R5, R1).alu64(Alu::Add, R5, run).jump_if(Cond::Gt, R5, R2, no);
-        emit_run(asm, R1, (R3, to), run);
+        emit_run(asm, R1, R3, run);
         asm.alu64(Alu::Add, R1, run).alu64(Alu::Add, R3, run).alu64(Alu::Sub, R4, run);
         asm.bind(shorter);
     }
+    // From the front of the packet: the verifier would lose the bounds of a pointer that is moved back.
     asm.load(Size::Word, R1, R6, data).mov(R3, R7).alu64(Alu::Sub, R3, SHORTEST);
     asm.alu64(Alu::Add, R1, R3).mov(R4, R1).alu64(Alu::Add, R4, SHORTEST).jump_if(Cond::Gt, R4, R2, no);
     asm.alu64(Alu::Add, R3, R0);
-    emit_run(asm, R1, (R3, to), SHORTEST);
+    emit_run(asm, R1, R3, SHORTEST);
     asm.jump(copied);
     asm.bind(no);
 }
 
-/// Copies a run through R5.
-fn emit_run(asm: &mut Assembler, from: Reg, (to, to_at): (Reg, i16), bytes: i32) {
+/// Copies a run through R5, to behind the header at `to`.
+fn emit_run(asm: &mut Assembler, from: Reg, to: Reg, bytes: i32) {
     for at in (0..bytes as i16).step_by(8) {
-        asm.load(Size::Double, Reg::R5, from, at).store(Size::Double, to, to_at + at, Reg::R5);
+        asm.load(Size::Double, Reg::R5, from, at).store(Size::Double, to, HEADER_BYTES as i16 + at, Reg::R5);
     }
 }

@@ -17,8 +17,11 @@ use crate::{Diagnostic, Error, XdpTapRefusal, diagnostic::Cause, program::tags::
 /// something to be done.
 pub(crate) type VlanTags = Result<Tags, Option<Cause>>;
 
-/// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program
-/// that is bound to a device into a table of programs.
+/// Finds out for an interface, of which some queues may be `shared` with others. No program of a table puts
+/// tags back: the kernel takes none there that is bound to a device, and the dispatcher that has the table
+/// may run in generic mode, where what [`Tags`] reads on veth is not there. Callers use the answer in native
+/// mode only, for the same reason. Drivers say since Linux 6.8 whether they have tags; veth's could be read
+/// since 6.3, but no kernel before 6.8 is tested.
 pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
     // A virtual device hands on what a program on this machine has made, with the tag beside the packet
     // whatever its setting for tags that come in.

@@ -60,20 +60,20 @@ enum Origin {
 }
 
 impl Tags {
-    /// For an interface whose driver hands tags to XDP programs, and runs the program.
+    /// For an interface whose driver hands tags to XDP programs, and runs the program itself.
     ///
     /// # Errors
-    /// Why the driver cannot be asked.
+    /// Why the driver cannot be asked, where that is necessary.
     pub(crate) fn of(interface: &Interface) -> Result<Self, Cause> {
         let is_veth = interface.driver.as_ref().is_some_and(|driver| driver.name == "veth");
         match is_veth.then(VethTag::of_kernel).flatten() {
             Some(tag) => Ok(Self { origin: Origin::Veth(tag), room: TAG_BYTES }),
-            None => Self::asked_for(interface),
+            None => Self::by_driver(interface),
         }
     }
 
-    /// By a question to the driver.
-    fn asked_for(interface: &Interface) -> Result<Self, Cause> {
+    /// By a question to the driver, also on veth.
+    pub(crate) fn by_driver(interface: &Interface) -> Result<Self, Cause> {
         match KernelFunction::find(RX_VLAN_TAG) {
             Ok(Some(function)) => Ok(Self::from_driver(function, interface.ifindex)),
             Ok(None) => Err(Cause::words("this kernel has no call for it (Linux 6.8)")),
@@ -103,12 +103,6 @@ impl Tags {
     #[cfg(test)]
     pub(crate) fn not_callable(interface: &Interface) -> Self {
         Self::from_driver(KernelFunction::find("xdp_do_redirect").unwrap().unwrap(), interface.ifindex)
-    }
-
-    /// For tests: asked for as on any other device.
-    #[cfg(test)]
-    pub(crate) fn not_of_veth(interface: &Interface) -> Self {
-        Self::asked_for(interface).unwrap()
     }
 
     /// Before anything else: no packet has got a tag yet.

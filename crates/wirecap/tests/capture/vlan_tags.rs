@@ -277,7 +277,7 @@ fn packets_of_several_cells_keep_their_tags() {
     }
 }
 
-/// If the program cannot be bound to the device, packets are as its driver delivers them.
+/// In generic mode and on single queues no tag is put back: packets are as the driver delivers them.
 #[test]
 fn in_generic_mode_and_on_single_queues_packets_are_as_delivered() {
     need_tags!("vlan_tags::in_generic_mode_and_on_single_queues_packets_are_as_delivered");

@@ -158,7 +158,7 @@ pub(crate) fn of(rule: Rule) -> Advice {
             ("the XDP program takes several times as long for each packet", "machine code")
         }
         Rule::BpfHardening => (
-            "programs are longer and slower, and hardware timestamps, VLAN tags and hashes are not available",
+            "programs are longer and slower, and hardware timestamps, hashes and, except on veth, VLAN tags are not available",
             "1, which hides the constants of unprivileged users' programs only",
         ),
         Rule::BpfStatistics => ("two clock readings for each packet", "switch it off after measuring"),

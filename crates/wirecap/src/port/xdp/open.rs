@@ -149,6 +149,7 @@ impl XdpOpener<'_> {
                 failures.push(unsplit(geometry, can_split));
             }
             for &(xdp_mode, delivery) in fitting {
+                // Only where the driver runs the program: see `vlan_tags::prepare`.
                 let tags = prepared.tags.as_ref().ok().filter(|_| xdp_mode == XdpMode::Native).copied();
                 let mut attempt =
                     Attempt { opener: self, plan, prepared, xdp_mode, delivery, multi_buffer, tags };

@@ -59,8 +59,9 @@ fn open(lab: &Lab, tags: impl FnOnce(&Interface) -> Tags + Send) -> OpenEnd {
     opened.unwrap()
 }
 
-/// Both ways to a tag: as on veth, and as on other devices.
-const WAYS: [fn(&Interface) -> Tags; 2] = [|veth| Tags::of(veth).unwrap(), Tags::not_of_veth];
+/// From both origins: as on veth, and as on other devices.
+const ORIGINS: [fn(&Interface) -> Tags; 2] =
+    [|veth| Tags::of(veth).unwrap(), |veth| Tags::by_driver(veth).unwrap()];
 
 /// No driver leaves so little room: each packet is captured without its tag, and counted.
 #[test]
@@ -69,19 +70,20 @@ fn packets_without_room_for_their_tag_are_counted_and_kept() {
         return;
     }
     let lab = Lab::new("tagroom");
-    let cases = WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]);
-    for (tags, has_room) in cases {
-        let untagged = if has_room { 0 } else { FRAMES / 2 };
-        let mut opened = open(&lab, |interface| match has_room {
-            true => tags(interface),
-            false => tags(interface).without_room(),
-        });
-        lab.send(frames());
-        let expected = if untagged > 0 { without_tags(&frames()) } else { frames() };
-        assert_eq!(receive(&mut opened), expected);
-        let counts = opened.queue.counts();
-        assert_eq!((counts.seen, counts.untagged), (FRAMES.into(), untagged.into()));
-        assert!(opened.port.report.untagged.is_some() && opened.port.report.fallbacks.is_empty());
+    for tags in ORIGINS {
+        for has_room in [false, true] {
+            let mut opened = open(&lab, |interface| {
+                let tags = tags(interface);
+                if has_room { tags } else { tags.without_room() }
+            });
+            lab.send(frames());
+            let (expected, untagged) =
+                if has_room { (frames(), 0) } else { (without_tags(&frames()), FRAMES / 2) };
+            assert_eq!(receive(&mut opened), expected);
+            let counts = opened.queue.counts();
+            assert_eq!((counts.seen, counts.untagged), (FRAMES.into(), untagged.into()));
+            assert!(opened.port.report.untagged.is_some() && opened.port.report.fallbacks.is_empty());
+        }
     }
 }
 
@@ -97,7 +99,7 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
         .enter(|| Capture::builder().chunks_per_pool(8).workers(1).port("packet:in0").open())
         .unwrap();
     let mut worker = host.take_workers().remove(0);
-    for (captured, tags) in [1, 0].into_iter().flat_map(|captured| WAYS.map(|way| (captured, way))) {
+    for (captured, tags) in [1, 0].into_iter().flat_map(|captured| ORIGINS.map(|origin| (captured, origin))) {
         let (program, _link) = lab.inside.enter(|| {
             let interface = wirecap_sys::netdev::interface("in0").unwrap();
             let plan = ProgramPlan {
@@ -144,15 +146,16 @@ fn a_program_that_the_kernel_refuses_is_replaced_and_that_is_reported() {
     assert!(opened.port.report.untagged.is_none());
 }
 
-/// On veth, the program is not bound to its interface, and so need not be released with it.
+/// That programs are bound accordingly, and work unbound, is seen where the kernel refuses bound ones: the
+/// case `bound-blinded` of the virtual machines.
 #[test]
-fn only_a_program_that_asks_the_driver_is_bound_to_its_interface() {
-    if !can_ask_drivers("tags::only_a_program_that_asks_the_driver_is_bound_to_its_interface") {
+fn only_a_question_to_the_driver_takes_a_bound_program() {
+    if !can_ask_drivers("tags::only_a_question_to_the_driver_takes_a_bound_program") {
         return;
     }
     let lab = Lab::new("tagbound");
     let interface = lab.inside.enter(|| wirecap_sys::netdev::interface("in0")).unwrap();
-    assert_eq!(Tags::not_of_veth(&interface).bound_to(), Some(interface.ifindex));
+    assert_eq!(Tags::by_driver(&interface).unwrap().bound_to(), Some(interface.ifindex));
     let reads = VethTag::of_kernel().is_some();
     assert_eq!(Tags::of(&interface).unwrap().bound_to(), (!reads).then_some(interface.ifindex));
 }

@@ -15,15 +15,15 @@ fn a_tap_without_what_puts_tags_back_is_attached_nevertheless() {
     let lab = Lab::new("taprefuse");
     let interface = lab.inside.enter(|| netdev::interface("in0")).unwrap();
     let other = lab.inside.enter(|| netdev::interface("lo")).unwrap();
-    let Ok(tags) = Tags::of(&interface) else {
+    let Ok(by_driver) = Tags::by_driver(&interface) else {
         return skip(TEST, "this kernel has no call that asks drivers for VLAN tags (Linux 6.8)");
     };
     for (tags, puts_back) in [
-        (tags, true),
-        (Tags::not_of_veth(&interface), true),
+        (Tags::of(&interface).unwrap(), true),
+        (by_driver, true),
         (Tags::not_callable(&interface), false),
         // The program is bound to another device.
-        (Tags::not_of_veth(&other), false),
+        (Tags::by_driver(&other).unwrap(), false),
     ] {
         let geometry = Geometry::new(64, 2, 2048).unwrap();
         let memory = Arc::new(PackedMemory::create([0], geometry).unwrap());
