@@ -21,7 +21,7 @@ use wirecap_filter::Insn;
 use super::{
     Breaker,
     changes::Change,
-    held::{Held, now_ns},
+    held::{Held, SETTLED, now_ns},
     running::{LOOK, Running},
     sieve::{NewFilter, Sieve},
     workers::NextBatch,
