@@ -93,4 +93,13 @@ mod tests {
         let unknown = prepare(&interface(NIC, true), false);
         assert!(unknown == Err(None), "an older kernel");
     }
+
+    #[test]
+    fn a_kernel_that_blinds_constants_is_blamed_with_its_setting() {
+        let source = bpf::Error::Blinded { name: "wirecap".into() };
+        let cause = blame(&Error::Program { name: "eth1".into(), source }).unwrap();
+        assert!(cause.text.contains("net.core.bpf_jit_harden"), "{cause:?}");
+        let source = bpf::Error::Busy { interface: "eth1".into(), holder: String::new() };
+        assert_eq!(blame(&Error::Program { name: "eth1".into(), source }), None);
+    }
 }
