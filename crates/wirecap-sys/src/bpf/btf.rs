@@ -16,6 +16,8 @@ use std::fs;
 use super::error::Error;
 
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+/// The kernel function that gives an XDP program the `struct xdp_buff` behind its context.
+pub(super) const CAST: &str = "bpf_cast_to_kern_ctx";
 const MAGIC: u16 = 0xeb9f;
 const KIND_INT: u32 = 1;
 const KIND_PTR: u32 = 2;
@@ -143,7 +145,7 @@ struct Kernel<'b> {
 impl<'b> Types<'b> {
     /// Reads the types of the kernel. `None` if the file has another form.
     pub(super) fn read(bytes: &'b [u8]) -> Option<Self> {
-        Self::read_behind(None, bytes)
+        Self::read_after(None, bytes)
     }
 
     /// Reads the types of a module, which continue those of `kernel`. `None` if the file has another form,
@@ -153,10 +155,10 @@ impl<'b> Types<'b> {
             return None;
         }
         let kernel = Kernel { types: kernel, last: kernel.all().count() as u32 };
-        Self::read_behind(Some(kernel), bytes)
+        Self::read_after(Some(kernel), bytes)
     }
 
-    fn read_behind(kernel: Option<Kernel<'b>>, bytes: &'b [u8]) -> Option<Self> {
+    fn read_after(kernel: Option<Kernel<'b>>, bytes: &'b [u8]) -> Option<Self> {
         let file = Part(bytes);
         let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
         if magic != MAGIC {

@@ -19,13 +19,10 @@ use std::{fs, sync::OnceLock};
 use super::{
     Program, ProgramKind, ProgramSpec,
     asm::Assembler,
-    btf::{KernelFunction, Types, VMLINUX},
+    btf::{CAST, KernelFunction, Types, VMLINUX},
     insn::{Alu, Cond, Helper, Reg, Size},
     xdp_md,
 };
-
-/// The kernel function that gives a program the `struct xdp_buff` behind its context.
-pub(super) const CAST: &str = "bpf_cast_to_kern_ctx";
 
 /// How an XDP program finds the length of a frame that may lie in several buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

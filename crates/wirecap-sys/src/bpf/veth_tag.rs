@@ -21,9 +21,8 @@ use std::{fs, path::Path, sync::OnceLock};
 use super::{
     Program, ProgramKind, ProgramSpec,
     asm::{Assembler, Label},
-    btf::{KernelFunction, KernelStructure, Types, VMLINUX},
+    btf::{CAST, KernelFunction, KernelStructure, Types, VMLINUX},
     error::Error,
-    frame_length::CAST,
     insn::{Alu, Cond, Reg, Size},
 };
 

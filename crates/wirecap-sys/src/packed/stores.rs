@@ -19,7 +19,7 @@ const RUNS: [i32; 6] = [1_024, 512, 256, 128, 64, SHORTEST];
 const SHORTEST: i32 = 32;
 /// The longest packet that is copied in this way: one of Ethernet with its usual MTU and tags.
 const MAX_BYTES: i32 = 1_536;
-// Else more than the last 32 bytes would be left.
+// Otherwise more than the last run could hold would be left.
 const _: () = assert!(MAX_BYTES <= 2 * RUNS[0]);
 /// Whether the kernel allows loads and stores at any address: elsewhere the verifier refuses them.
 const MAY_BE_UNALIGNED: bool = cfg!(any(

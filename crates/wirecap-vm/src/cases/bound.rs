@@ -102,8 +102,8 @@ fn captured(_: &Machine) {
     thread::sleep(Duration::from_secs(1));
 }
 
-/// Where the kernel blinds constants, nothing is bound: what takes a bound program is refused. Tags of a veth
-/// do not, if the kernel has the structures that are read.
+/// Where the kernel blinds constants, nothing is bound: hashes, which take a bound program, are refused. To
+/// put tags back on a veth takes none.
 fn blinded(_: &Machine) {
     if !has_bound_programs() {
         return;

@@ -16,7 +16,7 @@ use wirecap_testing::{PacketSender, SendPath, check, crew::Crew, kernel_is_at_le
 
 use crate::{
     machine::{CAPTURED, FLOWS, Machine, run},
-    veth::{PEER, VETH, with_veth},
+    veth::{SOURCE, VETH, with_tags_beside},
 };
 
 pub(super) const CASES: [Case; 6] = [
@@ -99,21 +99,12 @@ fn veth_tags(_: &Machine) {
         builders.extend([taken(Modes::Packed), tapped()]);
     }
     for builder in builders {
-        with_veth(|| {
+        with_tags_beside(|| {
             println!("veth-tags: veth is a module: {}", Path::new("/sys/kernel/btf/veth").exists());
             assert_eq!(VethTag::of_kernel().is_some(), kernel_is_at_least(6, 3));
-            // The kernel takes the tag off a frame that comes in to the bridge, and keeps it beside it.
-            run("ip", &["link", "add", "source0", "type", "veth", "peer", "name", "source1"]);
-            run("ip", &["link", "add", "bridge0", "type", "bridge"]);
-            for member in ["source1", PEER] {
-                run("ip", &["link", "set", member, "master", "bridge0"]);
-            }
-            for device in ["source0", "source1", "bridge0"] {
-                run("ip", &["link", "set", device, "up"]);
-            }
             let mut capture = builder.workers(1).open().unwrap();
             let mut worker = capture.take_workers().remove(0);
-            let ifindex = netdev::interface("source0").unwrap().ifindex;
+            let ifindex = netdev::interface(SOURCE).unwrap().ifindex;
             let mut sender = PacketSender::open(ifindex, SendPath::Queueing).unwrap();
             let addresses = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
             let tags = [&[][..], &[0x81, 0, 0x60, 7], &[], &[0x88, 0xa8, 0, 100]];
@@ -135,8 +126,6 @@ fn veth_tags(_: &Machine) {
             let report = capture.finish();
             assert_eq!(report.total().lost.total(), 0);
             assert_eq!(report.ports[0].untagged, put_back.then_some(0));
-            run("ip", &["link", "del", "source0"]);
-            run("ip", &["link", "del", "bridge0"]);
         });
     }
 }

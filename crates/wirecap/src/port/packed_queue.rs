@@ -30,7 +30,7 @@ use crate::{
 
 /// How long packets that a program packs, and stamps, wait at most for a thread that sleeps
 /// ([`Wait::Sleep`]): a sleep and the wake-up after it cost some 15 µs, so that one per millisecond would be
-/// half of a receiver's CPU time. As long as blocks of TPACKET_V3 wait where the link's speed is unknown.
+/// half of a receiver's CPU time. Blocks of TPACKET_V3 wait as long on a link of unknown speed.
 pub const LONGEST_HOLD: Duration = Duration::from_millis(8);
 
 /// Holds packets back for more that follow closely: each look costs a wake-up, and a receiver that is close

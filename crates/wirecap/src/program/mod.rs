@@ -123,7 +123,7 @@ impl ProgramPlan {
         self.share.unwrap_or(self.longest_frame.is_none())
     }
 
-    /// Whether the driver is asked before the filter sees the packet.
+    /// Whether tags are put back, or hashes asked for, before the filter sees the packet.
     fn asks_first(&self) -> bool {
         self.tags.is_some() || self.hashing.is_some()
     }

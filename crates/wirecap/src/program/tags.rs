@@ -1,7 +1,7 @@
 //! VLAN tags that the NIC has taken off, put back by the XDP program.
 //!
 //! ```text
-//!   as the driver gives it:   │ MAC addresses │ type │ …                the tag beside it, on request
+//!   as the driver gives it:   │ MAC addresses │ type │ …                the tag beside it: asked for, or on veth read
 //!   for filter and socket:    │ MAC addresses │ tag │ type │ …          4 bytes more, in the head room
 //!   for the host's stack:     │ MAC addresses │ type │ …                as it came: the driver adds the tag to it, beside it
 //! ```

@@ -59,7 +59,8 @@ fn open(lab: &Lab, tags: impl FnOnce(&Interface) -> Tags + Send) -> OpenEnd {
     opened.unwrap()
 }
 
-/// From both origins: as on veth, and as on other devices.
+/// From both origins: as on veth, and as on other devices. Each is tried on an interface of its own: a
+/// process that another test starts may hold the link of a program for a moment after it was dropped.
 const ORIGINS: [fn(&Interface) -> Tags; 2] =
     [|veth| Tags::of(veth).unwrap(), |veth| Tags::by_driver(veth).unwrap()];
 
@@ -69,9 +70,9 @@ fn packets_without_room_for_their_tag_are_counted_and_kept() {
     if !can_ask_drivers("tags::packets_without_room_for_their_tag_are_counted_and_kept") {
         return;
     }
-    let lab = Lab::new("tagroom");
     for tags in ORIGINS {
         for has_room in [false, true] {
+            let lab = Lab::new("tagroom");
             let mut opened = open(&lab, |interface| {
                 let tags = tags(interface);
                 if has_room { tags } else { tags.without_room() }
@@ -93,13 +94,13 @@ fn packets_that_no_socket_takes_reach_the_host_with_one_tag() {
     if !can_ask_drivers("tags::packets_that_no_socket_takes_reach_the_host_with_one_tag") {
         return;
     }
-    let lab = Lab::new("taghost");
-    let mut host = lab
-        .inside
-        .enter(|| Capture::builder().chunks_per_pool(8).workers(1).port("packet:in0").open())
-        .unwrap();
-    let mut worker = host.take_workers().remove(0);
     for (captured, tags) in [1, 0].into_iter().flat_map(|captured| ORIGINS.map(|origin| (captured, origin))) {
+        let lab = Lab::new("taghost");
+        let mut host = lab
+            .inside
+            .enter(|| Capture::builder().chunks_per_pool(8).workers(1).port("packet:in0").open())
+            .unwrap();
+        let mut worker = host.take_workers().remove(0);
         let (program, _link) = lab.inside.enter(|| {
             let interface = wirecap_sys::netdev::interface("in0").unwrap();
             let plan = ProgramPlan {
