@@ -108,8 +108,7 @@ fn blinded(_: &Machine) {
     if !has_bound_programs() {
         return;
     }
-    let before = fs::read_to_string(HARDEN).unwrap();
-    fs::write(HARDEN, "2").unwrap();
+    let _hardened = Hardened::new();
     with_veth(|| {
         let builder = || Capture::builder().port(format!("xdp:{VETH}"));
         let tap = Capture::builder().tap_hook(TapHook::Xdp).port(format!("tap:{VETH}"));
@@ -124,8 +123,26 @@ fn blinded(_: &Machine) {
         println!("bound-blinded: {error}");
         delete();
     });
-    fs::write(HARDEN, before.trim()).unwrap();
     thread::sleep(Duration::from_secs(1));
+}
+
+/// The kernel blinds constants while this exists.
+struct Hardened {
+    before: String,
+}
+
+impl Hardened {
+    fn new() -> Self {
+        let before = fs::read_to_string(HARDEN).unwrap();
+        fs::write(HARDEN, "2").unwrap();
+        Self { before }
+    }
+}
+
+impl Drop for Hardened {
+    fn drop(&mut self) {
+        let _ = fs::write(HARDEN, self.before.trim());
+    }
 }
 
 fn is_blinded(error: &wirecap::Error) -> bool {
