@@ -123,7 +123,7 @@ fn veth_tags(_: &Machine) {
                 (got.len(), outcome)
             };
             wirecap_testing::wait_until("all frames have come", || read().0 >= expected.len());
-            // Neighbour discovery, too, sends here whenever it likes: nothing may be left unread.
+            // The bridge reports that it joins the group of multicast snoopers. That must not be left unread.
             capture.stopper().stop();
             while !matches!(read().1, WaitOutcome::Ended) {}
             assert_eq!(got, expected);
