@@ -72,7 +72,7 @@ check_doc() {
 }
 
 # Compiles everything with the oldest Rust that can, unless that is the one in use: then all steps use it.
-oldest_rust_lane() {
+oldest_rust_step() {
     local version
     version=$(rust_minimum)
     if is_oldest_rust; then
@@ -86,8 +86,7 @@ oldest_rust_lane() {
 
 # check_oldest_rust VERSION
 check_oldest_rust() {
-    # With what the tests beside it leave.
-    CARGO_TARGET_DIR="$(target_dir)/oldest" nice -n 19 cargo "+$1" check -j1 --locked --workspace --all-targets
+    CARGO_TARGET_DIR="$(target_dir)/oldest" cargo "+$1" check --locked --workspace --all-targets
 }
 
 unit_steps() {
