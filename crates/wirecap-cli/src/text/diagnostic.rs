@@ -190,7 +190,7 @@ fn kernel_refusal(reason: &KernelRefusal) -> String {
 fn tags(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::VlanTagsNotPutBack { cause } => {
-            format!("VLAN tags that the NIC stripped cannot be put back into the packets: {cause}")
+            format!("VLAN tags that come beside the packets cannot be put back into them: {cause}")
         }
         Diagnostic::VlanTagsMissing { interface } => format!(
             "VLAN tags are missing from packets: the NIC strips them before XDP sees the packets; to keep them: ethtool -K \

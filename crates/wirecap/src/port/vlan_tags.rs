@@ -1,7 +1,7 @@
 //! VLAN tags that the XDP program does not see in the packet.
 //!
 //! ```text
-//!   the NIC takes tags off ──┬─ the driver hands them to programs, and the program is on all of the interface ──► put back (tags.rs)
+//!   the NIC takes tags off ──┬─ the driver hands them to programs, and the program may ask it, or reads them (veth) ──► put back (tags.rs)
 //!                            └─ else: packets lack them, which is reported
 //! ```
 //!
@@ -17,20 +17,32 @@ use crate::{Diagnostic, Error, XdpTapRefusal, diagnostic::Cause, program::tags::
 /// something to be done.
 pub(crate) type VlanTags = Result<Tags, Option<Cause>>;
 
-/// Finds out for an interface, of which some queues may be `shared` with others. No program of a table puts
-/// tags back: the kernel takes none there that is bound to a device, and the dispatcher that has the table
-/// may run in generic mode, where what [`Tags`] reads on veth is not there. Callers use the answer in native
-/// mode only, for the same reason. Drivers say since Linux 6.8 whether they have tags; veth's could be read
-/// since 6.3, but no kernel before 6.8 is tested.
+/// Finds out for an interface, of which some queues may be `shared` with others: the kernel takes no program
+/// there that is bound to a device. Callers use the answer in native mode only, since elsewhere what [`Tags`]
+/// reads on veth is not there. Drivers say since Linux 6.8 whether they have tags; veth's could be read since
+/// 6.3, but no kernel before 6.8 is tested.
 pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
     // A virtual device hands on what a program on this machine has made, with the tag beside the packet
     // whatever its setting for tags that come in.
     let may_be_beside = interface.takes_vlan_tags || !is_nic(interface);
     let offered = interface.xdp_features.and_then(|features| features.rx_metadata);
-    if shared || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
+    let asks = shared && is_nic(interface);
+    if asks || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
         return Err(None);
     }
-    Tags::of(interface).map_err(Some)
+    match Tags::of(interface) {
+        Ok(tags) if shared && tags.bound_to().is_some() => {
+            Err(Some(Cause::words("a program for single queues cannot ask the driver for them")))
+        }
+        tags => tags.map_err(Some),
+    }
+}
+
+/// Why VLAN tags cannot be put back in generic mode, on a virtual device that has them beside its packets. Of
+/// a NIC, [`lost`] says it.
+pub(super) fn unseen_in_generic_mode(interface: &Interface) -> Option<Cause> {
+    let are_beside = !is_nic(interface) && interface.takes_vlan_tags;
+    are_beside.then(|| Cause::words("in generic mode, programs do not see them"))
 }
 
 /// That VLAN tags which are not put back on this interface are missing; `None` if they stay on. Of a virtual
@@ -92,6 +104,13 @@ mod tests {
         assert!(!looks(NIC, true, true, true), "other processes share the interface");
         let unknown = prepare(&interface(NIC, true), false);
         assert!(unknown == Err(None), "an older kernel");
+    }
+
+    #[test]
+    fn generic_mode_is_to_blame_on_virtual_devices_that_have_tags_beside_their_packets() {
+        assert!(unseen_in_generic_mode(&interface(None, true)).is_some());
+        assert_eq!(unseen_in_generic_mode(&interface(None, false)), None);
+        assert_eq!(unseen_in_generic_mode(&interface(NIC, true)), None, "the NIC is to blame");
     }
 
     #[test]

@@ -29,7 +29,8 @@ fn each_attach_mode_captures_and_is_reported() {
     for (modes, mode, fallbacks) in [
         (Modes::Best, best, missing),
         (Modes::Copy, QueueMode::Copy, 0),
-        (Modes::Generic, QueueMode::Generic, 0),
+        // It sees no VLAN tags.
+        (Modes::Generic, QueueMode::Generic, 1),
     ] {
         let mut capture = wire.capture(Capture::builder().chunks_per_pool(8).modes(modes));
         let crew = Crew::eager(capture.take_workers());
@@ -54,7 +55,7 @@ fn each_attach_mode_captures_and_is_reported() {
                 } | Diagnostic::ModeUnavailable {
                     reason: ModeRefusal::NotPacked(PackingRefusal::ZeroCopyNotKnown),
                     ..
-                }
+                } | Diagnostic::VlanTagsNotPutBack { .. }
             )
         };
         assert!(report.ports[0].fallbacks.iter().all(is_expected), "{:?}", report.ports[0].fallbacks);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use wirecap::{
-    Access, Builder, Diagnostic, Direction, Error, HostUse, Modes, TapHook, Timestamp, XdpTapRefusal,
+    Access, Builder, Diagnostic, Direction, Error, Fanout, HostUse, Modes, TapHook, Timestamp, XdpTapRefusal,
     diagnostic::TapRefusal, port::null::NullPort, report::QueueMode,
 };
 use wirecap_headers::checksum::{self, Verdict};
@@ -32,6 +32,7 @@ fn what_a_tap_cannot_do_is_refused() {
         (builder().cells_per_chunk(16), small),
         (builder().chunks_per_pool(1), TapRefusal::FewChunks),
         (builder().memory(cores() * CHUNK_BYTES), TapRefusal::FewChunks),
+        (builder().workers(2).fanout(Fanout::Hash), TapRefusal::SeveralWorkers { fanout: Fanout::Hash }),
     ] {
         let error = refused(builder);
         assert!(matches!(&error, Error::NotTapped { reason, .. } if *reason == expected), "{error}");

@@ -7,7 +7,10 @@
 
 use std::collections::HashSet;
 
-use wirecap::{Builder, Capture, Modes, Report, TapHook, Timestamp, UnmatchedPolicy, report::FilterPlace};
+use wirecap::{
+    Builder, Capture, Diagnostic, Modes, Report, TapHook, Timestamp, UnmatchedPolicy,
+    report::{FilterPlace, PortReport},
+};
 use wirecap_lab::{Bridge, VethOptions, VethPair};
 use wirecap_sys::netdev;
 use wirecap_testing::{PacketSender, SendPath};
@@ -26,8 +29,11 @@ pub struct BesideTagLab {
 
 impl BesideTagLab {
     pub fn new(label: &str, mtu: u32) -> Self {
-        let wire = Wire::new(label, VethOptions { mtu, ..VethOptions::default() });
-        let options = VethOptions { mtu, ..VethOptions::default() };
+        Self::of(label, VethOptions { mtu, ..VethOptions::default() })
+    }
+
+    fn of(label: &str, options: VethOptions) -> Self {
+        let wire = Wire::new(label, options.clone());
         let source = VethPair::new(&wire.outside, "src0", &wire.outside, "src1", options).unwrap();
         let bridge = Bridge::new(&wire.outside, "br0", &["src1", "out0"]).unwrap();
         let ifindex = source.a().ifindex().unwrap();
@@ -167,6 +173,11 @@ fn same(got: &[Vec<u8>], expected: &[Vec<u8>], what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
 }
 
+/// The codes of what was said of VLAN tags at the start.
+fn said_of_tags(port: &PortReport) -> Vec<&str> {
+    port.fallbacks.iter().map(Diagnostic::code).filter(|code| code.starts_with("vlan")).collect()
+}
+
 #[test]
 fn frames_are_as_they_were_on_the_wire() {
     need_tags!("vlan_tags::frames_are_as_they_were_on_the_wire");
@@ -182,11 +193,7 @@ fn frames_are_as_they_were_on_the_wire() {
         assert_eq!(heard, Vec::<Vec<u8>>::new());
         let port = &report.ports[0];
         assert_eq!((port.untagged, port.timestamp.unstamped), (Some(0), 0));
-        assert!(
-            !port.fallbacks.iter().any(|fallback| fallback.code().starts_with("vlan")),
-            "{:?}",
-            port.fallbacks
-        );
+        assert_eq!(said_of_tags(port), Vec::<&str>::new());
     }
 }
 
@@ -277,18 +284,38 @@ fn packets_of_several_cells_keep_their_tags() {
     }
 }
 
-/// In generic mode and on single queues no tag is put back: packets are as the driver delivers them.
+/// In generic mode no tag is put back, which is reported: packets are as the driver delivers them.
 #[test]
-fn in_generic_mode_and_on_single_queues_packets_are_as_delivered() {
-    need_tags!("vlan_tags::in_generic_mode_and_on_single_queues_packets_are_as_delivered");
+fn in_generic_mode_packets_are_as_delivered_and_that_is_reported() {
+    need_tags!("vlan_tags::in_generic_mode_packets_are_as_delivered_and_that_is_reported");
+    let mut beside = BesideTagLab::new("vlanbare", 1500);
     let generic = of_all().modes(Modes::Generic);
-    for builder in [generic, small_pool().port("xdp:in0@0")] {
-        let mut beside = BesideTagLab::new("vlanbare", 1500);
-        let HostRun { sent, got, report, .. } =
-            run(&mut beside, (builder, Host::Unwanted), 200, &[60, 1_500]);
-        same(&got, &sent.iter().map(|frame| stripped(frame)).collect::<Vec<_>>(), "without");
-        assert_ne!(got, sent);
-        assert_eq!(report.ports[0].untagged, None);
+    let HostRun { sent, got, report, .. } = run(&mut beside, (generic, Host::Unwanted), 200, &[60, 1_500]);
+    same(&got, &sent.iter().map(|frame| stripped(frame)).collect::<Vec<_>>(), "without");
+    assert_ne!(got, sent);
+    let port = &report.ports[0];
+    assert_eq!((port.untagged, said_of_tags(port)), (None, vec!["vlan_tags_not_put_back"]));
+}
+
+/// On queues that other processes may share, too: those of the port that founds the dispatcher, and those of
+/// the one that joins it.
+#[test]
+fn on_single_queues_frames_are_as_they_were_on_the_wire() {
+    need_tags!("vlan_tags::on_single_queues_frames_are_as_they_were_on_the_wire");
+    for modes in [Modes::Packed, Modes::Copy] {
+        for ports in [["xdp:in0@0", "xdp:in0@1"], ["xdp:in0@1", "xdp:in0@0"]] {
+            let mut beside =
+                BesideTagLab::of("vlanshare", VethOptions { queues: 2, ..VethOptions::default() });
+            let builder = small_pool().modes(modes).timestamp(Timestamp::Kernel);
+            let builder = ports.into_iter().fold(builder, Builder::port);
+            let HostRun { sent, got, heard, report } =
+                run(&mut beside, (builder, Host::Unwanted), 400, &[60, 200, 1_500]);
+            same(&got, &sent, &format!("{modes:?}, {ports:?}"));
+            assert_eq!(heard, Vec::<Vec<u8>>::new());
+            for port in &report.ports {
+                assert_eq!((port.untagged, said_of_tags(port)), (Some(0), vec![]));
+            }
+        }
     }
 }
 

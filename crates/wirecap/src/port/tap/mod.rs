@@ -107,10 +107,14 @@ pub(super) fn refuses(interface: &Interface, config: &Config) -> Option<TapRefus
         // Not known yet: see `Builder::prepare`.
         PoolSize::Memory(_) => MIN_BLOCKS,
     };
-    let several_workers = |fanout| TapRefusal::SeveralWorkers { fanout };
-    let otherwise = config.fanout.filter(|&fanout| config.workers != Some(1) && fanout != Fanout::Cpu);
     let small = small_pool(config.cells_per_chunk.saturating_mul(config.cell_bytes), chunks);
-    small.or_else(|| otherwise.map(several_workers)).or_else(|| tapping::lacks(interface))
+    small.or_else(|| other_fanout(config)).or_else(|| tapping::lacks(interface))
+}
+
+/// That packets are to be spread over the workers as a tap cannot, if they are.
+fn other_fanout(config: &Config) -> Option<TapRefusal> {
+    let fanout = config.fanout.filter(|&fanout| config.workers != Some(1) && fanout != Fanout::Cpu);
+    fanout.map(|fanout| TapRefusal::SeveralWorkers { fanout })
 }
 
 /// Why pools of such chunks are too small for a tap, if they are.
@@ -134,7 +138,8 @@ impl Port for TapPort {
             _ if config.rss == Rss::Symmetric => return Err(Error::PassiveRss(name)),
             _ => {}
         }
-        tapping::lacks(&self.interface).map_or(Ok(()), |reason| Err(Error::NotTapped { name, reason }))
+        let refusal = other_fanout(config).or_else(|| tapping::lacks(&self.interface));
+        refusal.map_or(Ok(()), |reason| Err(Error::NotTapped { name, reason }))
     }
 
     fn open(self: Box<Self>, pools: PortPools, request: &OpenRequest<'_>) -> Result<OpenPort, Error> {

@@ -160,7 +160,10 @@ impl XdpOpener<'_> {
                     }
                     continue;
                 }
-                let mut not_put_back = prepared.tags.as_ref().err().cloned().flatten();
+                let mut not_put_back = match xdp_mode {
+                    XdpMode::Native => prepared.tags.as_ref().err().cloned().flatten(),
+                    XdpMode::Generic => vlan_tags::unseen_in_generic_mode(interface),
+                };
                 if delivery != Delivery::Packed && pools.pools.is_empty() {
                     // Released first: there is never memory for both.
                     pools.blocks = None;
