@@ -1,8 +1,8 @@
 //! VLAN tags that the XDP program does not see in the packet.
 //!
 //! ```text
-//!   the NIC takes tags off ──┬─ the driver hands them to programs, and the program may ask it, or reads them (veth) ──► put back (tags.rs)
-//!                            └─ else: packets lack them, which is reported
+//!   the NIC takes tags off ──┬─ the driver hands them to programs, and the program may ask it, or on veth reads them ──► put back (tags.rs)
+//!                            └─ else: packets lack them, which is reported of NICs, and in generic mode
 //! ```
 //!
 //! A NIC may take the tag off a packet and hand it to the driver beside it. The host's stack knows where to
@@ -26,8 +26,8 @@ pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
     // whatever its setting for tags that come in.
     let may_be_beside = interface.takes_vlan_tags || !is_nic(interface);
     let offered = interface.xdp_features.and_then(|features| features.rx_metadata);
-    let asks = shared && is_nic(interface);
-    if asks || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
+    let cannot_ask = shared && is_nic(interface);
+    if cannot_ask || !may_be_beside || !offered.is_some_and(|metadata| metadata.vlan_tag) {
         return Err(None);
     }
     match Tags::of(interface) {
@@ -102,6 +102,7 @@ mod tests {
         assert!(!looks(NIC, false, true, false), "tags stay in the packet");
         assert!(!looks(NIC, true, false, false), "the driver hands out no tags");
         assert!(!looks(NIC, true, true, true), "other processes share the interface");
+        assert!(looks(None, true, true, true), "a reason, also there");
         let unknown = prepare(&interface(NIC, true), false);
         assert!(unknown == Err(None), "an older kernel");
     }
