@@ -216,6 +216,9 @@ fn assemble(
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
+    if let Some(tags) = plan.tags {
+        tags.emit_begin(&mut asm);
+    }
     if let (Some(_), Some(sockets)) = (plan.share, outlet.map()) {
         // The program stays in the dispatcher's table when its process is killed: the host gets all packets
         // then.
@@ -223,9 +226,6 @@ fn assemble(
         asm.load_map_fd(R1, sockets).mov(R2, R10).alu64(Alu::Add, R2, -4);
         asm.call(Helper::MapLookupElem);
         asm.jump_if(Cond::Eq, R0, 0, to_host);
-    }
-    if let Some(tags) = plan.tags {
-        tags.emit_begin(&mut asm);
     }
     if filter.is_some() || plan.longest_frame.is_some() || plan.asks_first() {
         // What is not captured need not be wanted, nor fit.
