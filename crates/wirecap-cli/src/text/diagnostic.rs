@@ -186,7 +186,7 @@ fn kernel_refusal(reason: &KernelRefusal) -> String {
     }
 }
 
-/// VLAN tags that the NIC strips.
+/// VLAN tags that are not in the packets.
 fn tags(diagnostic: &Diagnostic) -> Option<String> {
     Some(match diagnostic {
         Diagnostic::VlanTagsNotPutBack { cause } => {

@@ -38,15 +38,15 @@ pub(super) fn prepare(interface: &Interface, shared: bool) -> VlanTags {
     }
 }
 
-/// Why VLAN tags cannot be put back in generic mode, on a virtual device that has them beside its packets. Of
-/// a NIC, [`lost`] says it.
+/// Why VLAN tags cannot be put back in generic mode, on a virtual device that may have them beside its
+/// packets. Of a NIC, [`lost`] says that they are missing.
 pub(super) fn unseen_in_generic_mode(interface: &Interface) -> Option<Cause> {
-    let are_beside = !is_nic(interface) && interface.takes_vlan_tags;
-    are_beside.then(|| Cause::words("in generic mode, programs do not see them"))
+    let may_be_beside = !is_nic(interface) && interface.takes_vlan_tags;
+    may_be_beside.then(|| Cause::words("in generic mode, programs do not see them"))
 }
 
-/// That VLAN tags which are not put back on this interface are missing; `None` if they stay on. Of a virtual
-/// device it is not reported: its packets come as a program on this machine has made them.
+/// That VLAN tags which are not put back on this interface are missing; `None` if they stay on, and of a
+/// virtual device, whose setting says nothing of packets that a program on this machine has made.
 pub(super) fn lost(interface: &Interface) -> Option<Diagnostic> {
     let takes_off = is_nic(interface) && interface.takes_vlan_tags;
     takes_off.then(|| Diagnostic::VlanTagsMissing { interface: interface.name.clone() })
@@ -102,7 +102,7 @@ mod tests {
         assert!(!looks(NIC, false, true, false), "tags stay in the packet");
         assert!(!looks(NIC, true, false, false), "the driver hands out no tags");
         assert!(!looks(NIC, true, true, true), "other processes share the interface");
-        assert!(looks(None, true, true, true), "a reason, also there");
+        assert!(looks(None, true, true, true), "of a virtual device there is a reason");
         let unknown = prepare(&interface(NIC, true), false);
         assert!(unknown == Err(None), "an older kernel");
     }

@@ -216,6 +216,7 @@ fn assemble(
     asm.mov(R8, R0);
     count(&mut asm, R8, SEEN);
 
+    // Before any way to the host: what leaves for it is looked at for a tag that was put back.
     if let Some(tags) = plan.tags {
         tags.emit_begin(&mut asm);
     }
