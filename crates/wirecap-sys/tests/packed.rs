@@ -225,12 +225,23 @@ fn packets_come_as_they_were_sent() {
     }
 }
 
-/// What lies in memory is what [`wirecap_file`] makes of the packets, also over several parts.
+/// What lies in memory is what [`wirecap_file`] makes of the packets, also over several parts, and where
+/// other packets were before.
 #[test]
 fn records_are_blocks_of_a_pcapng_file() {
     let directions = [Direction::In, Direction::Out].map(|direction| Some(PackOption::Direction(direction)));
     for option in [None, Some(PackOption::Queue)].into_iter().chain(directions) {
         let mut bench = Bench::of_stream(STREAM, 4, |memory| load_with(memory, option));
+        // More than all blocks hold, and so few in the last one that there is room for what follows.
+        let (mut sent, mut is_at_start) = (0, false);
+        while sent * 9000 < 4 * M * 2048 || !is_at_start {
+            assert!(bench.send(&[0xff; 9000], 1));
+            sent += 1;
+            while let Some(handover) = bench.receive(0) {
+                is_at_start = handover.range.first() % M == 0;
+                bench.recycle(handover);
+            }
+        }
         let (mut file, mut marks, mut range) = (Vec::new(), Vec::new(), None);
         for (timestamp_ns, len) in (1 << 40..).zip([14, 15, 16, 17, 60, 1514, 1983, 1984, 9000, 16_321]) {
             let frame = frame(len, b'a');

@@ -118,12 +118,14 @@ fn create() -> PackedMemory {
     PackedMemory::create([0], Geometry::new(M, BLOCKS, 2048).unwrap()).unwrap()
 }
 
-/// Packs each packet into stream 0, with the time that `clock` has.
+/// Counts each packet as seen, and packs it into stream 0, with the time that `clock` has.
 fn load(memory: &PackedMemory, clock: &Map) -> Program {
     use Reg::{R0, R1, R6, R7, R10};
     let mut asm = Assembler::new();
     let none = asm.label();
-    asm.mov(R6, R1).mov_imm(R7, 0).load_map_value(R1, clock, 0);
+    asm.mov(R6, R1).mov_imm(R7, 0);
+    memory.emit_seen(&mut asm, R7, none);
+    asm.load_map_value(R1, clock, 0);
     asm.load(Size::Double, R1, R1, 0).store(Size::Double, R10, STAMP, R1);
     let pack = PackSpec {
         stream: R7,
@@ -194,7 +196,7 @@ fn counters_and_place_belong_together_while_the_program_runs() {
             }
             received + bench.drain().0
         });
-        // Those that found no block are not among them.
+        assert_eq!(bench.stream.seen(), u64::from(RUNS * REPEAT), "also those that found no block");
         assert!((10_000..=u64::from(RUNS * REPEAT)).contains(&received), "{received}");
     }
 }

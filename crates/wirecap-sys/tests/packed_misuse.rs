@@ -122,6 +122,29 @@ fn packing_leaves_no_pointer_behind() {
     }
 }
 
+#[test]
+fn counting_leaves_no_pointer_behind() {
+    if !wirecap_lab::require_root("counting_leaves_no_pointer_behind") {
+        return;
+    }
+    use Reg::{R0, R1, R2, R6, R7};
+    let memory = memory();
+    let counts = |then: &dyn Fn(&mut Assembler)| {
+        let mut asm = Assembler::new();
+        let none = asm.label();
+        asm.mov(R6, R1).mov_imm(R7, 0);
+        memory.emit_seen(&mut asm, R7, none);
+        then(&mut asm);
+        asm.bind(none).mov_imm(R0, XDP_PASS).exit();
+        load(&asm.finish().unwrap())
+    };
+    counts(&|_| {}).unwrap();
+    for register in [R1, R2] {
+        let result = counts(&|asm| _ = asm.store_imm(Size::Double, register, 0, 1));
+        assert!(matches!(result, Err(Error::Rejected { .. })), "{register:?}: {result:?}");
+    }
+}
+
 /// Labels are numbers, which a caller can count by an assembler of its own.
 #[test]
 fn no_jump_leads_into_the_packing() {

@@ -12,14 +12,15 @@ use super::{
 use crate::bpf::{Alu, Assembler, Cond, Label, Reg, Size};
 
 impl PackedMemory {
-    /// Where the packet of R7 bytes goes: the number of the block in R2, the offset there in R3; or jumps to
-    /// `full`. The stream's entry is in R9.
-    pub(super) fn emit_choice(&self, asm: &mut Assembler, full: Label) {
-        use Reg::{R0, R1, R2, R3, R4, R5, R7, R9};
+    /// Where the packet of R7 bytes goes: the number of the block in R2, the offset there in R3, and both as
+    /// a position on the stack; or jumps to `full`. The stream's entry is in R9.
+    pub(super) fn emit_choice(&self, asm: &mut Assembler, position: i16, full: Label) {
+        use Reg::{R0, R1, R2, R3, R4, R5, R7, R9, R10};
         let (next, chosen) = (asm.label(), asm.label());
         let layout = &self.layout;
-        asm.load(Size::Double, R2, R9, POSITION_AT);
-        asm.alu32(Alu::Mov, R3, R2).alu32(Alu::And, R3, -(ALIGNMENT as i32)).alu64(Alu::Rsh, R2, 32);
+        asm.load(Size::Double, R2, R9, POSITION_AT).store(Size::Double, R10, position, R2);
+        emit_offset(asm, R3, R2);
+        asm.alu64(Alu::Rsh, R2, 32);
         // The last offset at which a packet of this size begins.
         let known = asm.label();
         for room in ROOMS {
@@ -38,7 +39,7 @@ impl PackedMemory {
         asm.load(Size::Double, R0, R9, PACKETS_AT).store(Size::Word, R4, 4, R0);
         asm.load(Size::Double, R0, R9, BYTES_AT).store(Size::Word, R4, 8, R0);
         self.emit_next(asm);
-        asm.mov(R2, R1).mov_imm(R3, 0);
+        asm.mov(R2, R1).mov_imm(R3, 0).alu64(Alu::Lsh, R1, 32).store(Size::Double, R10, position, R1);
         asm.bind(chosen);
     }
 
@@ -67,6 +68,11 @@ impl PackedMemory {
         emit_entry(asm, layout, R4, (ORDER_AT, ORDER_BYTES));
         asm.store(Size::Word, R4, 0, R5);
     }
+}
+
+/// The offset in its block of a position.
+pub(super) fn emit_offset(asm: &mut Assembler, offset: Reg, position: Reg) {
+    asm.alu32(Alu::Mov, offset, position).alu32(Alu::And, offset, -(ALIGNMENT as i32));
 }
 
 /// Makes the number of a block in `register` the address of its entry in a table of the stream, which begins

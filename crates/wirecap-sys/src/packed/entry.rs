@@ -15,8 +15,8 @@ use super::{
     PackedMemory,
     memory::{
         ADD_AFTER_AT, ADD_AT, BYTES_AT, CUT_AT, END_BYTES, GIVEN_AT, LEAP_AT, NOT_BEFORE_AT, ORDER_AT,
-        ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT, RETIRE_AT, WARM_IN_END,
-        WRITER_AT,
+        ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT, RETIRE_AT, SEEN_AT,
+        WARM_IN_END, WRITER_AT,
     },
 };
 use crate::clock::StampShift;
@@ -215,6 +215,11 @@ impl StreamEntry {
             *before_ns = most_ns.swap(0, Ordering::Relaxed);
         }
         0
+    }
+
+    /// Packets that the program has counted as seen.
+    pub(super) fn seen(&self) -> u64 {
+        self.load(SEEN_AT, Ordering::Relaxed)
     }
 
     /// Packets that the program has cut.

@@ -6,7 +6,7 @@ use std::{
     ptr::NonNull,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, AtomicU64},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -26,11 +26,13 @@ use crate::{
 /// is written only when a time is not later than the one before.
 pub(super) const POSITION_AT: i16 = 0;
 pub(super) const WRITER_AT: i16 = 8;
+pub(super) const NUMBER_AT: i16 = 12;
 pub(super) const PACKETS_AT: i16 = 16;
 pub(super) const BYTES_AT: i16 = 24;
 pub(super) const PUBLISHED_AT: i16 = 32;
 pub(super) const LAST_NS_AT: i16 = 40;
 pub(super) const CUT_AT: i16 = 48;
+pub(super) const SEEN_AT: i16 = 56;
 pub(super) const GIVEN_AT: i16 = 64;
 pub(super) const RETIRE_AT: i16 = 72;
 pub(super) const ARMED_AT: i16 = 76;
@@ -59,7 +61,7 @@ pub(super) struct Layout {
     /// How many streams have blocks.
     pools: u32,
     /// How many entries there are: one for each stream, by its number.
-    streams: u32,
+    pub(super) streams: u32,
     /// Entries of each table of a stream: a power of two, no fewer than blocks.
     pub(super) numbers: u32,
 }
@@ -90,7 +92,7 @@ impl Layout {
         self.warm_at() + ORDER_BYTES * self.numbers
     }
 
-    fn stream_bytes(&self) -> u32 {
+    pub(super) fn stream_bytes(&self) -> u32 {
         (self.cold_at() + ORDER_BYTES * self.numbers).next_multiple_of(LINE_BYTES)
     }
 
@@ -164,13 +166,14 @@ impl PackedMemory {
             Ok((map, mapped.map_err(map_failed(bytes))?))
         };
         let (blocks, block_memory) = array("wirecap_blocks", block_bytes, layout.blocks())?;
-        let (streams_map, stream_memory) = array("wirecap_streams", layout.stream_bytes(), streams)?;
+        // A value for all streams, which the program reaches without a look-up.
+        let (streams_map, stream_memory) = array("wirecap_streams", streams * layout.stream_bytes(), 1)?;
         let rings = numbers.iter().map(|_| event_ring()).collect::<Result<Vec<_>, _>>()?;
         let numbered: Vec<_> = numbers.iter().copied().zip(&rings).collect();
         let all_rings = Map::array_of(streams, &numbered, "wirecap_rings")?;
         let opened = Mutex::new(vec![false; numbers.len()]);
         let rings = rings.iter().map(Map::keep_open).collect();
-        Ok(Self {
+        let memory = Self {
             layout,
             blocks,
             streams: streams_map,
@@ -182,7 +185,11 @@ impl PackedMemory {
             is_ordered: cfg!(target_arch = "x86_64"),
             first_number: 0,
             opened,
-        })
+        };
+        for &number in &memory.numbers {
+            memory.word(number, NUMBER_AT as u32).store(number, Ordering::Relaxed);
+        }
+        Ok(memory)
     }
 
     /// Has the program order its stores and loads by atomics, as on machines other than x86-64.

@@ -8,6 +8,7 @@
 //!   streams:  one entry for each stream
 //!             │ position  ◄── program: block number and end of the last packet │ writer: a lock │
 //!             │ packets   ◄── program: packets and bytes up to there, and the time of the last │
+//!             │ seen      ◄── program: packets that it was asked to count                      │
 //!             │ given     ──► program: number of blocks given so far, and of warm ones          │
 //!             │ retire    ──► program: end this block                                           │
 //!             │ armed     ──► program: a thread waits for the next packet                       │
@@ -16,6 +17,7 @@
 //!             │ ends      ◄── program: where each block that it has left ends, the counters there,
 //!             │               and how many warm blocks it had taken when it chose the block
 //!             │ warm, cold ──► program: free blocks, in two queues                             │
+//!             │ number    ──► program: that of the stream                                      │
 //! ```
 //!
 //! A stream is a receive queue, with as many blocks as its pool has chunks. Blocks are numbered in the order

@@ -18,11 +18,12 @@ use wirecap_core::Direction;
 
 use super::{
     PackedMemory,
-    choice::{emit_barrier_at_start, emit_entry},
+    choice::{emit_barrier_at_start, emit_entry, emit_offset},
     limits::{MAX_PACKET_BYTES, ROOMS, data_bytes},
     memory::{
-        ADD_AFTER_AT, ADD_AT, ARMED_AT, BYTES_AT, CUT_AT, LAST_NS_AT, LEAP_AT, NOT_BEFORE_AT, ORDER_AT,
-        ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT, WRITER_AT,
+        ADD_AFTER_AT, ADD_AT, ARMED_AT, BYTES_AT, CUT_AT, LAST_NS_AT, LEAP_AT, NOT_BEFORE_AT, NUMBER_AT,
+        ORDER_AT, ORDER_BYTES, PACKETS_AT, POSITION_AT, PUBLISHED_AT, RAISED_AT, RAISED_NS_AT, SEEN_AT,
+        WRITER_AT,
     },
     record::{
         ALIGNMENT, CAPTURED_AT, FLAGS_OPTION, FLAGS_OPTION_BYTES, FLAGS_OPTION_LEN, HASH_OPTION,
@@ -32,9 +33,7 @@ use super::{
     },
     socket_buffer, stores,
 };
-use crate::bpf::{
-    Alu, Assembler, Cond, FrameLength, Helper, Label, Map, RING_FORCE_WAKEUP, Reg, Size, xdp_md,
-};
+use crate::bpf::{Alu, Assembler, Cond, FrameLength, Helper, Label, RING_FORCE_WAKEUP, Reg, Size, xdp_md};
 
 /// A time that is this much earlier than the one before means that the clock was set back, in nanoseconds.
 const SET_BACK_NS: i32 = 10_000_000;
@@ -94,34 +93,19 @@ pub struct PackSpec {
 }
 
 impl PackSpec {
-    /// On the stack: the number of the stream.
-    fn stream_key(&self) -> i16 {
-        self.stack_end - 4
-    }
-
-    /// The index of a block.
-    fn key(&self) -> i16 {
+    /// On the stack: where the packet goes, as a position.
+    fn position(&self) -> i16 {
         self.stack_end - 8
-    }
-
-    /// Where the packet goes in its block.
-    fn offset(&self) -> i16 {
-        self.stack_end - 16
-    }
-
-    /// The number of the block.
-    fn number(&self) -> i16 {
-        self.stack_end - 24
-    }
-
-    /// Where the packet goes in memory.
-    fn place(&self) -> i16 {
-        self.stack_end - 32
     }
 
     /// How long the packet is.
     fn original(&self) -> i16 {
-        self.stack_end - 40
+        self.stack_end - 16
+    }
+
+    /// Where the packet goes in memory.
+    fn place(&self) -> i16 {
+        self.stack_end - 24
     }
 
     /// Bytes of the options.
@@ -142,9 +126,7 @@ impl PackedMemory {
         use Reg::{R0, R1, R2, R3, R4, R7, R9, R10};
         let (full, broken, packed) = (asm.label(), asm.label(), asm.label());
         let (busy, armed, done) = (asm.label(), asm.label(), asm.label());
-        asm.store(Size::Word, R10, pack.stream_key(), pack.stream);
-        emit_look_up(asm, &self.streams, pack.stream_key(), pack.impossible);
-        asm.mov(R9, R0);
+        self.emit_stream(asm, R9, pack.stream, pack.impossible);
         asm.mov_imm(R1, 1).atomic_exchange(Size::Word, R9, WRITER_AT, R1);
         asm.jump_if32(Cond::Ne, R1, 0, busy);
 
@@ -152,21 +134,21 @@ impl PackedMemory {
             emit_utc(asm, stamp);
         }
         emit_length(asm, pack, broken);
-        self.emit_choice(asm, full);
+        self.emit_choice(asm, pack.position(), full);
         if !self.is_ordered {
             emit_barrier_at_start(asm);
         }
-        asm.store(Size::Double, R10, pack.offset(), R3).store(Size::Double, R10, pack.number(), R2);
+        // Its entry of the table is the key.
         emit_entry(asm, &self.layout, R2, (ORDER_AT, ORDER_BYTES));
-        asm.load(Size::Word, R1, R2, 0).store(Size::Word, R10, pack.key(), R1);
-        emit_look_up(asm, &self.blocks, pack.key(), broken);
+        asm.load_map_fd(R1, &self.blocks).call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, broken);
         let block_bytes = self.layout.geometry.chunk_bytes();
         for room in ROOMS {
             let longer = asm.label();
             asm.jump_if(Cond::Gt, R7, data_bytes(room), longer);
-            asm.load(Size::Double, R3, R10, pack.offset());
+            asm.load(Size::Double, R3, R10, pack.position());
+            emit_offset(asm, R3, R3);
             asm.jump_if(Cond::Gt, R3, (block_bytes - room) as i32, broken);
-            asm.alu64(Alu::Add, R0, R3).store(Size::Double, R10, pack.place(), R0);
+            asm.alu64(Alu::Add, R0, R3);
             emit_record(asm, pack, room, broken);
             if room == ROOMS[2] {
                 emit_count_cut(asm, pack, packed);
@@ -192,20 +174,40 @@ impl PackedMemory {
 
         asm.bind(armed).store_imm(Size::Word, R9, ARMED_AT, 0);
         emit_release(asm, self.is_ordered);
-        emit_look_up(asm, &self.all_rings, pack.stream_key(), done);
-        asm.mov(R1, R0).mov(R2, R10).alu64(Alu::Add, R2, i32::from(pack.offset())).mov_imm(R3, 8);
+        asm.load_map_fd(R1, &self.all_rings).mov(R2, R9).alu64(Alu::Add, R2, i32::from(NUMBER_AT));
+        asm.call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, done);
+        asm.mov(R1, R0).mov(R2, R10).alu64(Alu::Add, R2, i32::from(pack.position())).mov_imm(R3, 8);
         asm.mov_imm(R4, RING_FORCE_WAKEUP).call(Helper::RingbufOutput);
         asm.bind(done);
         emit_forget(asm, pack);
+    }
+
+    /// Emits code that counts a packet for the stream whose number is in a register, which is kept. R1 and R2
+    /// are lost. Jumps to `none` if there is no such stream.
+    ///
+    /// For the only CPU that runs the program for this stream, and runs none of it in between: the addition
+    /// is not atomic.
+    pub fn emit_seen(&self, asm: &mut Assembler, stream: Reg, none: Label) {
+        use Reg::{R1, R2};
+        self.emit_stream(asm, R2, stream, none);
+        asm.load(Size::Double, R1, R2, SEEN_AT).alu64(Alu::Add, R1, 1).store(Size::Double, R2, SEEN_AT, R1);
+        asm.mov_imm(R2, 0);
+    }
+
+    /// Loads the place of a stream's entry. Its number is in `stream`; R1 is lost. Jumps to `none` if there
+    /// is no such stream.
+    fn emit_stream(&self, asm: &mut Assembler, entry: Reg, stream: Reg, none: Label) {
+        asm.jump_if(Cond::Ge, stream, self.layout.streams as i32, none);
+        asm.mov(Reg::R1, stream).alu64(Alu::Mul, Reg::R1, self.layout.stream_bytes() as i32);
+        asm.load_map_value(entry, &self.streams, 0).alu64(Alu::Add, entry, Reg::R1);
     }
 
     /// Publishes the record, whose length is in R1: its end, and packets and bytes so far. Their number is
     /// stored first and last, so that a reader that finds both equal has an end and counters that belong
     /// together.
     fn emit_publish(&self, asm: &mut Assembler, pack: &PackSpec) {
-        use Reg::{R1, R2, R3, R4, R5, R7, R9, R10};
-        asm.load(Size::Double, R3, R10, pack.offset()).alu64(Alu::Add, R1, R3);
-        asm.load(Size::Double, R2, R10, pack.number()).alu64(Alu::Lsh, R2, 32).alu64(Alu::Or, R1, R2);
+        use Reg::{R1, R3, R4, R5, R7, R9, R10};
+        asm.load(Size::Double, R3, R10, pack.position()).alu64(Alu::Add, R1, R3);
         asm.load(Size::Double, R4, R9, PACKETS_AT).alu64(Alu::Add, R4, 1).mov(R3, R4);
         asm.load(Size::Double, R5, R9, BYTES_AT).alu64(Alu::Add, R5, R7);
         if self.is_ordered {
@@ -227,7 +229,7 @@ fn emit_count_cut(asm: &mut Assembler, pack: &PackSpec, packed: Label) {
 }
 
 /// Brings the stamp on the stack to UTC, and behind the time of the packet before, unless the clock was set
-/// back. The stream's entry is in R9.
+/// back. The stream's entry, which is in R9, has the time afterwards.
 fn emit_utc(asm: &mut Assembler, stamp: i16) {
     use Reg::{R1, R2, R3, R4, R9, R10};
     let (behind_leap, is_utc, is_later) = (asm.label(), asm.label(), asm.label());
@@ -245,7 +247,7 @@ fn emit_utc(asm: &mut Assembler, stamp: i16) {
     asm.load(Size::Double, R4, R9, PACKETS_AT).alu64(Alu::Add, R4, 1).store(Size::Double, R9, RAISED_AT, R4);
     asm.load(Size::Double, R4, R9, RAISED_NS_AT).jump_if(Cond::Ge, R4, R3, is_later);
     asm.store(Size::Double, R9, RAISED_NS_AT, R3);
-    asm.bind(is_later).store(Size::Double, R9, LAST_NS_AT, R1).store(Size::Double, R10, stamp, R1);
+    asm.bind(is_later).store(Size::Double, R9, LAST_NS_AT, R1);
 }
 
 /// Goes on at `exit`.
@@ -261,13 +263,6 @@ fn emit_forget(asm: &mut Assembler, pack: &PackSpec) {
         asm.mov_imm(register, 0);
     }
     asm.store_imm(Size::Double, R10, pack.place(), 0);
-}
-
-/// Looks up the key on the stack: R0, or jumps to `none`.
-fn emit_look_up(asm: &mut Assembler, map: &Map, key: i16, none: Label) {
-    use Reg::{R0, R1, R2, R10};
-    asm.load_map_fd(R1, map).mov(R2, R10).alu64(Alu::Add, R2, i32::from(key));
-    asm.call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, none);
 }
 
 /// The length of the packet on the stack, and in R7 as much of it as is packed.
@@ -286,40 +281,42 @@ fn emit_length(asm: &mut Assembler, pack: &PackSpec, broken: Label) {
     asm.bind(fits);
 }
 
-/// Writes the record of R7 bytes at R0, which is on the stack, too; `room` is what they take at most. Its
-/// length is in R1 afterwards.
+/// Writes the record of R7 bytes at R0, from its begin to its end: a reader has touched the line of each
+/// header of before, and the stores of the next record need not wait for such a line if it is the last one.
+/// `room` is what the bytes take at most. The length of the record is in R1 afterwards.
 fn emit_record(asm: &mut Assembler, pack: &PackSpec, room: u32, broken: Label) {
-    use Reg::{R0, R1, R2, R7, R10};
+    use Reg::{R0, R1, R2, R7, R9, R10};
     let at = |at: usize| at as i16;
     asm.store_imm(Size::Word, R0, at(TYPE_AT), PACKET_TYPE as i32);
     asm.store_imm(Size::Word, R0, at(INTERFACE_AT), pack.interface as i32);
     match pack.stamp {
         Some(stamp) => {
-            asm.load(Size::Double, R1, R10, stamp).store(Size::Word, R0, at(TIME_LOW_AT), R1);
+            let (base, from) = if pack.to_utc { (R9, LAST_NS_AT) } else { (R10, stamp) };
+            asm.load(Size::Double, R1, base, from).store(Size::Word, R0, at(TIME_LOW_AT), R1);
             asm.alu64(Alu::Rsh, R1, 32).store(Size::Word, R0, at(TIME_HIGH_AT), R1);
         }
         None => {
             asm.store_imm(Size::Word, R0, at(TIME_HIGH_AT), 0).store_imm(Size::Word, R0, at(TIME_LOW_AT), 0);
         }
     }
-    asm.load(Size::Double, R1, R10, pack.original());
-    asm.store(Size::Word, R0, at(CAPTURED_AT), R7).store(Size::Word, R0, at(ORIGINAL_AT), R1);
-    // The padding is in the last word of the data.
-    emit_behind_data(asm);
-    asm.store_imm(Size::Word, R2, HEADER_BYTES as i16 - 4, 0);
+    asm.store(Size::Word, R0, at(CAPTURED_AT), R7);
+    if room == ROOMS[2] {
+        asm.load(Size::Double, R1, R10, pack.original()).store(Size::Word, R0, at(ORIGINAL_AT), R1);
+    } else {
+        asm.store(Size::Word, R0, at(ORIGINAL_AT), R7);
+    }
     match pack.form {
-        PacketForm::Frame(_) => emit_data(asm, pack, room, broken),
+        PacketForm::Frame(_) => emit_data(asm, pack.place(), room, broken),
         PacketForm::SocketBuffer { tag } => {
             socket_buffer::emit_copy(asm, tag, pack.place(), room == ROOMS[0], broken);
         }
     }
-    asm.load(Size::Double, R0, R10, pack.place());
-    emit_behind_data(asm);
+    emit_padding(asm);
     match pack.option {
         None => {}
         Some(PackOption::Hash(hash)) => emit_hash(asm, hash),
         Some(PackOption::Direction(direction)) => emit_direction(asm, direction),
-        Some(PackOption::Queue) => emit_queue(asm, pack.stream_key()),
+        Some(PackOption::Queue) => emit_queue(asm),
     }
     let around = (HEADER_BYTES + TRAILER_BYTES) as i32 + pack.option_bytes();
     asm.alu64(Alu::Add, R1, around);
@@ -327,47 +324,56 @@ fn emit_record(asm: &mut Assembler, pack: &PackSpec, room: u32, broken: Label) {
     asm.store(Size::Word, R0, at(TOTAL_AT), R1);
 }
 
-/// Copies the R7 bytes of the packet behind its header, which is at R0.
-fn emit_data(asm: &mut Assembler, pack: &PackSpec, room: u32, broken: Label) {
+/// Writes zeros behind the R7 bytes of data of the record at R0, up to a multiple of the alignment. That many
+/// bytes are in R1 afterwards, and R0 plus that number in R2: the options begin [`HEADER_BYTES`] behind R2.
+fn emit_padding(asm: &mut Assembler) {
+    use Reg::{R0, R1, R2, R3, R7};
+    let (end, none) = (HEADER_BYTES as i16, asm.label());
+    asm.mov(R1, R7).alu64(Alu::Add, R1, ALIGNMENT as i32 - 1).alu64(Alu::And, R1, -(ALIGNMENT as i32));
+    asm.mov(R2, R0).alu64(Alu::Add, R2, R1);
+    asm.mov(R3, R1).alu64(Alu::Sub, R3, R7);
+    for byte in 1..ALIGNMENT as i16 {
+        asm.jump_if(Cond::Lt, R3, i32::from(byte), none).store_imm(Size::Byte, R2, end - byte, 0);
+    }
+    asm.bind(none);
+}
+
+/// Copies the R7 bytes of the packet behind its header, which is at R0, and stays there. Uses this place on
+/// the stack; R1 to R5 are lost.
+fn emit_data(asm: &mut Assembler, place: i16, room: u32, broken: Label) {
     use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
     let (mut begin, copied) = (0, asm.label());
     if room == ROOMS[0] {
         stores::emit_copy(asm, xdp_md::DATA, xdp_md::DATA_END, copied);
     }
+    asm.store(Size::Double, R10, place, R0);
     if room == ROOMS[2] {
         // The kernel copies 65,535 bytes at a time at most (bpf_xdp_pointer), and the packet may have more.
         begin = data_bytes(ROOMS[1]);
         asm.mov(R1, R6).mov_imm(R2, 0).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32);
         asm.mov_imm(R4, begin).call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
-        asm.load(Size::Double, R0, R10, pack.place());
+        asm.load(Size::Double, R0, R10, place);
     }
     asm.mov(R1, R6).mov_imm(R2, begin).mov(R3, R0).alu64(Alu::Add, R3, HEADER_BYTES as i32 + begin);
     asm.mov(R4, R7).alu64(Alu::Sub, R4, begin);
     asm.call(Helper::XdpLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+    asm.load(Size::Double, R0, R10, place);
     asm.bind(copied);
-}
-
-/// Loads the padded length of the data into R1, and R0 plus that length into R2: the options begin
-/// [`HEADER_BYTES`] behind R2.
-fn emit_behind_data(asm: &mut Assembler) {
-    use Reg::{R0, R1, R2, R7};
-    asm.mov(R1, R7).alu64(Alu::Add, R1, ALIGNMENT as i32 - 1).alu64(Alu::And, R1, -(ALIGNMENT as i32));
-    asm.mov(R2, R0).alu64(Alu::Add, R2, R1);
 }
 
 /// Writes the hash and its type, which are on the stack, as an option behind R2. Without a hash the algorithm
 /// is 0 and the option has the same length, so that no length depends on the hash.
 fn emit_hash(asm: &mut Assembler, hash: i16) {
-    use Reg::{R2, R3, R4, R10};
+    use Reg::{R2, R3, R5, R10};
     let (none, at) = (asm.label(), HEADER_BYTES as i16);
     asm.store_imm(Size::Half, R2, at, HASH_OPTION.into());
     asm.store_imm(Size::Half, R2, at + 2, HASH_OPTION_LEN.into());
-    asm.load(Size::Word, R3, R10, hash).load(Size::Word, R4, R10, hash + 4);
+    asm.load(Size::Word, R3, R10, hash).load(Size::Word, R5, R10, hash + 4);
     asm.store_imm(Size::Word, R2, at + 4, 0).store_imm(Size::Word, R2, at + 8, 0);
     asm.store_imm(Size::Word, R2, at + 12, 0);
-    asm.jump_if(Cond::Eq, R4, 0, none);
+    asm.jump_if(Cond::Eq, R5, 0, none);
     asm.store_imm(Size::Byte, R2, at + 4, TOEPLITZ.into());
-    asm.store(Size::Half, R2, at + 10, R4);
+    asm.store(Size::Half, R2, at + 10, R5);
     for byte in (0..4).rev() {
         asm.store(Size::Byte, R2, at + 5 + byte, R3);
         asm.alu64(Alu::Rsh, R3, 8);
@@ -384,14 +390,14 @@ fn emit_direction(asm: &mut Assembler, direction: Direction) {
     asm.store_imm(Size::Word, Reg::R2, at + 8, 0);
 }
 
-/// Writes the number of the stream, which is on the stack, as an option behind R2, and the end of the
-/// options.
-fn emit_queue(asm: &mut Assembler, stream_key: i16) {
-    use Reg::{R2, R3, R10};
+/// Writes the number of the stream as an option behind R2, and the end of the options. The stream's entry is
+/// in R9.
+fn emit_queue(asm: &mut Assembler) {
+    use Reg::{R2, R3, R9};
     let at = HEADER_BYTES as i16;
     asm.store_imm(Size::Half, R2, at, QUEUE_OPTION.into());
     asm.store_imm(Size::Half, R2, at + 2, QUEUE_OPTION_LEN.into());
-    asm.load(Size::Word, R3, R10, stream_key).store(Size::Word, R2, at + 4, R3);
+    asm.load(Size::Word, R3, R9, NUMBER_AT).store(Size::Word, R2, at + 4, R3);
     asm.store_imm(Size::Word, R2, at + 8, 0);
 }
 

@@ -27,14 +27,14 @@ pub(super) fn emit_length(asm: &mut Assembler, tag: i16) {
     asm.bind(untagged);
 }
 
-/// Copies the first R7 bytes of the packet, its tag included, into the record at R0, which is at `place` on
-/// the stack, too. A packet `may_be_short` if it may take the least room. R0 to R5 are lost.
+/// Copies the first R7 bytes of the packet, its tag included, into the record at R0, which stays there. A
+/// packet `may_be_short` if it may take the least room. Uses this `place` on the stack; R1 to R5 are lost.
 pub(super) fn emit_copy(asm: &mut Assembler, tag: i16, place: i16, may_be_short: bool, broken: Label) {
     use Reg::{R0, R1, R2, R3, R4, R6, R7, R10};
     let (untagged, copied) = (asm.label(), asm.label());
     let data = HEADER_BYTES as i16;
     asm.load(Size::Half, R1, R10, tag).jump_if(Cond::Eq, R1, 0, untagged);
-    asm.jump_if(Cond::Lt, R7, MIN_TAGGED_BYTES, broken);
+    asm.jump_if(Cond::Lt, R7, MIN_TAGGED_BYTES, broken).store(Size::Double, R10, place, R0);
     asm.mov(R3, R0).alu64(Alu::Add, R3, i32::from(data) + TAG_BYTES);
     asm.mov(R4, R7).alu64(Alu::Sub, R4, TAG_BYTES);
     asm.mov(R1, R6).mov_imm(R2, 0).call(Helper::SkbLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
@@ -52,7 +52,9 @@ pub(super) fn emit_copy(asm: &mut Assembler, tag: i16, place: i16, may_be_short:
     if may_be_short {
         stores::emit_copy(asm, sk_buff::DATA, sk_buff::DATA_END, copied);
     }
+    asm.store(Size::Double, R10, place, R0);
     asm.mov(R3, R0).alu64(Alu::Add, R3, i32::from(data)).mov(R4, R7);
     asm.mov(R1, R6).mov_imm(R2, 0).call(Helper::SkbLoadBytes).jump_if(Cond::Ne, R0, 0, broken);
+    asm.load(Size::Double, R0, R10, place);
     asm.bind(copied);
 }

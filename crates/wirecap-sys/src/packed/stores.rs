@@ -50,7 +50,9 @@ pub(super) fn emit_copy(asm: &mut Assembler, data: i16, data_end: i16, copied: L
         asm.jump_if(Cond::Le, R4, run, shorter);
         asm.mov(R5, R1).alu64(Alu::Add, R5, run).jump_if(Cond::Gt, R5, R2, no);
         emit_run(asm, R1, R3, run);
-        asm.alu64(Alu::Add, R1, run).alu64(Alu::Add, R3, run).alu64(Alu::Sub, R4, run);
+        if run != SHORTEST {
+            asm.alu64(Alu::Add, R1, run).alu64(Alu::Add, R3, run).alu64(Alu::Sub, R4, run);
+        }
         asm.bind(shorter);
     }
     // From the front of the packet: the verifier would lose the bounds of a pointer that is moved back.

@@ -206,6 +206,11 @@ impl PackedStream {
         self.entry.set_shift(shift);
     }
 
+    /// Packets that the program has [counted](PackedMemory::emit_seen) as seen.
+    pub fn seen(&self) -> u64 {
+        self.entry.seen()
+    }
+
     /// Packets that the program has cut, of all that it has packed.
     pub fn cut(&self) -> u64 {
         self.entry.cut()

@@ -58,7 +58,7 @@ const NS_PER_MS: u64 = 1_000_000;
 
 impl Hold {
     /// At this many bytes, receive at once, while they are still in the cache that the cores share.
-    const MAX_BYTES: u64 = 4 << 20;
+    const MAX_BYTES: u64 = 2 << 20;
     /// Times of batches are as exact as looks are frequent.
     const BATCH: Duration = Duration::from_micros(120);
     const BATCH_BYTES: u64 = 512 << 10;
@@ -283,6 +283,7 @@ impl ReceiveQueue for PackedQueue {
     fn counts(&mut self) -> QueueCounts {
         if let Ok(program) = self.counters.of(self.queue) {
             self.last = QueueCounts {
+                seen: program.seen + self.stream.seen(),
                 filtered: program.filtered + self.refused,
                 cut: self.cut,
                 // The reader also counts implausible stamps.
@@ -316,8 +317,8 @@ mod tests {
             (true, 96, now_ns, 8000),
             (true, 96, now_ns + 300 * US, 7700),
             (true, 96, now_ns + 8000 * US, 0),
-            (true, (4 << 20) - 1, now_ns, 8000),
-            (true, 4 << 20, now_ns, 0),
+            (true, (2 << 20) - 1, now_ns, 8000),
+            (true, 2 << 20, now_ns, 0),
             (false, 96, now_ns + 10 * US, 110),
             (false, 96, now_ns + 120 * US, 0),
             (false, (512 << 10) - 1, now_ns, 120),
@@ -340,11 +341,11 @@ mod tests {
     fn what_need_not_wait_is_received_in_one_go() {
         let mut hold = hold(Wait::Sleep, true);
         let now_ns = hold.received_ns;
-        assert!(hold.time_left(0..4 << 20, now_ns).is_zero());
+        assert!(hold.time_left(0..2 << 20, now_ns).is_zero());
         // A part of it was received, and the rest is short.
-        assert!(hold.time_left((4 << 20) - 96..4 << 20, now_ns).is_zero());
+        assert!(hold.time_left((2 << 20) - 96..2 << 20, now_ns).is_zero());
         hold.bytes_per_ms = 0;
-        assert!(!hold.time_left(4 << 20..(4 << 20) + 96, now_ns).is_zero());
+        assert!(!hold.time_left(2 << 20..(2 << 20) + 96, now_ns).is_zero());
     }
 
     #[test]
@@ -352,19 +353,19 @@ mod tests {
         let mut hold = hold(Wait::Sleep, true);
         let mut now_ns = hold.received_ns;
         (hold.released, hold.released_ns) = (1 << 20, now_ns);
-        // 2 MiB came within a millisecond: 4 MiB will take two, and then nothing waits any more.
-        now_ns += 5 * NS_PER_MS;
+        // 1 MiB came within a millisecond: 2 MiB will take two, and then nothing waits any more.
+        now_ns += 10 * NS_PER_MS;
         assert!(hold.time_left(1 << 20..11 << 20, now_ns).is_zero());
         hold.received_ns = now_ns;
         let ms = |ms: u64| Duration::from_millis(ms);
         assert_eq!(hold.time_left(11 << 20..11 << 20, now_ns), ms(2));
-        assert_eq!(hold.time_left(11 << 20..13 << 20, now_ns + NS_PER_MS), ms(1));
-        assert!(hold.time_left(11 << 20..15 << 20, now_ns + 2 * NS_PER_MS).is_zero());
+        assert_eq!(hold.time_left(11 << 20..12 << 20, now_ns + NS_PER_MS), ms(1));
+        assert!(hold.time_left(11 << 20..13 << 20, now_ns + 2 * NS_PER_MS).is_zero());
         // Slow ones wait as long as any.
         hold.received_ns = now_ns + 2 * NS_PER_MS;
-        assert!(hold.time_left(15 << 20..(15 << 20) + 96, now_ns + 100 * NS_PER_MS).is_zero());
+        assert!(hold.time_left(13 << 20..(13 << 20) + 96, now_ns + 100 * NS_PER_MS).is_zero());
         hold.received_ns = now_ns + 100 * NS_PER_MS;
-        assert_eq!(hold.time_left((15 << 20) + 96..(15 << 20) + 96, now_ns + 100 * NS_PER_MS), LONGEST_HOLD);
+        assert_eq!(hold.time_left((13 << 20) + 96..(13 << 20) + 96, now_ns + 100 * NS_PER_MS), LONGEST_HOLD);
     }
 
     #[test]

@@ -81,10 +81,24 @@ impl Counters {
     /// Looks up the counters of `queue`: in R0, or jumps to `none`. The number is at `key` on the stack
     /// afterwards.
     pub(super) fn emit_look_up(&self, asm: &mut Assembler, queue: Reg, key: i16, none: Label) {
+        asm.store(Size::Word, Reg::R10, key, queue);
+        self.emit_look_up_at(asm, key, none);
+    }
+
+    /// Looks up the counters of the queue whose number is at `key` on the stack: in R0, or jumps to `none`.
+    fn emit_look_up_at(&self, asm: &mut Assembler, key: i16, none: Label) {
         use Reg::{R0, R1, R2, R10};
-        asm.store(Size::Word, R10, key, queue);
         asm.load_map_fd(R1, &self.map).mov(R2, R10).alu64(Alu::Add, R2, i32::from(key));
         asm.call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, none);
+    }
+
+    /// Adds one to a counter of the queue whose number is at `key` on the stack. For what is rare: a packet
+    /// that is not counted takes no look-up.
+    pub(super) fn emit_count(&self, asm: &mut Assembler, key: i16, offset: i16) {
+        let none = asm.label();
+        self.emit_look_up_at(asm, key, none);
+        count(asm, Reg::R0, offset);
+        asm.bind(none);
     }
 }
 

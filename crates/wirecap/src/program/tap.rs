@@ -123,7 +123,7 @@ fn assemble(
     direction: Direction,
     hook: TapHook,
 ) -> Result<bpf::Bytecode, wirecap_filter::Error> {
-    use Reg::{R0, R1, R6, R7, R8};
+    use Reg::{R0, R1, R6, R7, R10};
     let mut asm = Assembler::new();
     let (next, no_block, left_out) = (asm.label(), asm.label(), asm.label());
     let tags = plan.tags.filter(|_| hook == TapHook::Xdp);
@@ -135,12 +135,16 @@ fn assemble(
     if let Some(cookie) = plan.own_sender.filter(|_| direction == Direction::Out) {
         emit_leave_out(&mut asm, cookie, next);
     }
+    let (added, known) = (asm.label(), asm.label());
     asm.call(Helper::GetSmpProcessorId).mov(R7, R0);
-    // A CPU that was added since then shares a stream.
-    asm.alu64(Alu::Mod, R7, plan.streams as i32);
+    packing.memory.emit_seen(&mut asm, R7, added);
+    asm.jump(known);
+    // A CPU that was added since then shares a stream, and so cannot count there.
+    asm.bind(added).alu64(Alu::Mod, R7, plan.streams as i32);
+    asm.jump_if(Cond::Ge, R7, plan.streams as i32, next);
     counters.emit_look_up(&mut asm, R7, KEY, next);
-    asm.mov(R8, R0);
-    count(&mut asm, R8, SEEN);
+    count(&mut asm, R0, SEEN);
+    asm.bind(known).store(Size::Word, R10, KEY, R7);
     if hook == TapHook::Tcx {
         emit_tag(&mut asm);
     }
@@ -148,12 +152,12 @@ fn assemble(
         let (failed, done) = (asm.label(), asm.label());
         tags.emit_put_back(&mut asm, failed, done);
         asm.bind(failed);
-        count(&mut asm, R8, UNTAGGED);
+        counters.emit_count(&mut asm, KEY, UNTAGGED);
         asm.bind(done);
     }
     if let Some(filter) = plan.filter {
         let filter = filter.of_direction(direction, plan.ifindex);
-        emit_filter(&mut asm, &filter, plan.length, hook, next)?;
+        emit_filter(&mut asm, &filter, counters, plan.length, hook, next)?;
     }
     if let Some(stamping) = plan.stamping {
         stamping.emit_answer(&mut asm, STAMP);
@@ -178,7 +182,7 @@ fn assemble(
     };
     packing.memory.emit_pack(&mut asm, &pack);
     asm.jump(next).bind(no_block);
-    count(&mut asm, R8, NO_BLOCK);
+    counters.emit_count(&mut asm, KEY, NO_BLOCK);
     asm.bind(next);
     if let Some(tags) = tags {
         tags.emit_take_off(&mut asm);
@@ -220,11 +224,12 @@ const MIN_ETHERNET_BYTES: i32 = 14;
 fn emit_filter(
     asm: &mut Assembler,
     filter: &wirecap_filter::Filter,
+    counters: &Counters,
     length: FrameLength,
     hook: TapHook,
     next: Label,
 ) -> Result<(), wirecap_filter::Error> {
-    use Reg::{R0, R1, R2, R3, R6, R8, R9, R10};
+    use Reg::{R0, R1, R2, R3, R6, R9, R10};
     let (wanted, unwanted) = (asm.label(), asm.label());
     match hook {
         TapHook::Tcx => {
@@ -247,7 +252,7 @@ fn emit_filter(
     };
     ebpf::translate(asm, filter.program(), &splice)?;
     asm.bind(unwanted);
-    count(asm, R8, FILTERED);
+    counters.emit_count(asm, KEY, FILTERED);
     asm.jump(next).bind(wanted);
     Ok(())
 }
