@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Why: a pool of 64 MiB does not fit into a cache, but the few MiB in use do, so that the program's stores
-//! hit the cache instead of memory. Cold blocks are kept for bursts.
+//! hit the cache instead of memory. Cold blocks are kept for bursts. Where the program and the reader share no
+//! cache, all blocks become cold, and are filled in a circle (`distance.rs`).
 
 use std::sync::{
     Arc,
@@ -87,9 +88,9 @@ impl FreeBlocks {
         self.supply.warm_given
     }
 
-    /// Starts giving blocks: the program has come this far.
-    pub(super) fn begin(&mut self, progress: Progress) {
-        self.supply.begin(progress);
+    /// Starts giving blocks: the program has come this far, and its cache may be far from the reader's.
+    pub(super) fn begin(&mut self, progress: Progress, is_far: bool) {
+        self.supply.begin(progress, is_far);
     }
 
     /// Gives the block of this index to the program, once [`StreamEntry::set_given`] counts it.
@@ -136,12 +137,12 @@ impl Supply {
 
     /// Starts giving blocks. As many are kept warm as the program has taken since blocks were last given, and
     /// at least one: they last until blocks are given again. After a burst, the number shrinks by one for
-    /// every eight blocks given.
-    fn begin(&mut self, progress: Progress) {
+    /// every eight blocks given. None is kept warm if the program's cache is far from the reader's.
+    fn begin(&mut self, progress: Progress, is_far: bool) {
         let since = progress.number.wrapping_sub(self.progress.number);
         let given = self.warm_given.wrapping_add(self.cold_given);
         let left = self.needed_eighths.saturating_sub(given.wrapping_sub(self.given_before));
-        self.needed_eighths = left.max(8 * since.max(1));
+        self.needed_eighths = if is_far { 0 } else { left.max(8 * since.max(1)) };
         (self.progress, self.given_before) = (progress, given);
     }
 
@@ -164,7 +165,7 @@ mod tests {
 
     /// What is given if the program has come this far, with all warm blocks taken.
     fn given(supply: &mut Supply, number: u32, blocks: usize) -> Vec<Warmth> {
-        supply.begin(Progress { number, warm_taken: supply.warm_given });
+        supply.begin(Progress { number, warm_taken: supply.warm_given }, false);
         (0..blocks).map(|_| supply.give().0).collect()
     }
 
@@ -190,9 +191,19 @@ mod tests {
     }
 
     #[test]
+    fn none_is_warm_for_a_reader_that_is_far_away() {
+        let mut supply = Supply::new(Progress { number: 0, warm_taken: 0 });
+        assert_eq!(given(&mut supply, 0, 3), [Warm, Cold, Cold]);
+        supply.begin(Progress { number: 3, warm_taken: 1 }, true);
+        assert_eq!([(); 4].map(|()| supply.give().0), [Cold; 4]);
+        // Close again: as many as the program has taken since.
+        assert_eq!(given(&mut supply, 5, 3), [Warm, Warm, Cold]);
+    }
+
+    #[test]
     fn blocks_are_numbered_among_those_of_their_kind() {
         let mut supply = Supply::new(Progress { number: 1, warm_taken: u32::MAX });
-        supply.begin(Progress { number: 3, warm_taken: u32::MAX });
+        supply.begin(Progress { number: 3, warm_taken: u32::MAX }, false);
         let given: Vec<_> = (0..4).map(|_| supply.give()).collect();
         assert_eq!(given, [(Warm, u32::MAX), (Warm, 0), (Cold, 2), (Cold, 3)]);
     }

@@ -52,13 +52,14 @@
 //! | the two arrays | `memory.rs`; the entry of a stream: `entry.rs` |
 //! | what the program does | `program.rs`; where it puts a packet: `choice.rs`; with a packet in a socket buffer: `socket_buffer.rs`; with a short one: `stores.rs` |
 //! | how a packet lies in a block | `record.rs` |
-//! | giving blocks and receiving parts | `stream.rs`; which free block is taken next: `blocks.rs` |
+//! | giving blocks and receiving parts | `stream.rs`; which free block is taken next: `blocks.rs`, and how far away the program's cache is: `distance.rs` |
 //! | reading packets, and records as they lie | `reader.rs` |
 //! | waking a thread that waits for packets | `alarm.rs` |
 
 mod alarm;
 mod blocks;
 mod choice;
+mod distance;
 mod entry;
 mod error;
 mod limits;

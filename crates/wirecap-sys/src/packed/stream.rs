@@ -12,6 +12,7 @@ use super::{
     PackedError, PackedMemory, PackedReader,
     alarm::StreamAlarm,
     blocks::{BlockMap, FreeBlocks, Progress},
+    distance::Distance,
     entry::{Counted, Published, StreamEntry},
     limits::MIN_ROOM_BYTES,
     record::{PackedRecord, RecordLengths},
@@ -44,6 +45,7 @@ pub struct PackedStream {
     pool: PoolNumber,
     blocks: Arc<BlockMap>,
     free: FreeBlocks,
+    distance: Distance,
     /// The chunk of each number, in the order in which they were attached.
     chunks: Box<[u32]>,
     /// Blocks that were given so far: the number of the next one.
@@ -159,6 +161,7 @@ impl PackedStream {
             pool,
             blocks,
             free,
+            distance: Distance::default(),
             chunks,
             given,
             current,
@@ -187,7 +190,9 @@ impl PackedStream {
         let before = self.given;
         while let Some(chunk) = pool.attach_free_block() {
             if self.given == before {
-                self.free.begin(self.progress());
+                let position = self.distance.measure(|| self.entry.position());
+                let progress = self.progress(position);
+                self.free.begin(progress, self.distance.is_far());
             }
             self.chunks[self.memory.layout.entry(self.given) as usize] = chunk;
             self.free.give(&self.entry, self.blocks.of(chunk));
@@ -386,9 +391,9 @@ impl PackedStream {
         Some(ReceivedPart { part, raised_ns: self.entry.raised_ns(first, &mut self.raised_before_ns) })
     }
 
-    /// How far the program has come.
-    fn progress(&self) -> Progress {
-        let Place { number, .. } = self.place(self.entry.position());
+    /// How far the program has come, which is at `position`.
+    fn progress(&self, position: u64) -> Progress {
+        let Place { number, .. } = self.place(position);
         Progress { number, warm_taken: self.entry.warm_taken(number) }
     }
 
