@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wirecap_testing::SendAccount;
 
-use crate::bed::{Bed, Link, RECEIVER, Traffic, receiver_core, sent_json};
+use crate::bed::{Bed, Link, RECEIVER, SENDER_CORE, Traffic, receiver_core, sent_json};
 use crate::child::{self, xdp_count};
+use crate::cores;
 use crate::run::{Process, ReadySign};
 use crate::wire::{FAR, Wire};
 
@@ -187,11 +188,17 @@ impl Competitor {
     /// # Errors
     /// If either side fails.
     pub fn measure(&self, bed: &Bed, traffic: Traffic) -> Result<Measurement> {
+        let before = cores::apart_ns(SENDER_CORE, receiver_core())?;
         let link = bed.link(1)?;
         let process = self.start(&link, &[])?;
         let sent = link.send(traffic)?;
         let outcome = Outcome::read(process.wait(TIMEOUT)?.json()?)?;
-        Ok(Measurement { sent, outcome })
+        let after = cores::apart_ns(SENDER_CORE, receiver_core())?;
+        Ok(Measurement {
+            sent,
+            outcome,
+            cores_apart_ns: before.zip(after).map(|(before, after)| [before, after]),
+        })
     }
 }
 
@@ -254,6 +261,9 @@ pub struct Measurement {
     pub sent: SendAccount,
     /// The receiver's report.
     pub outcome: Outcome,
+    /// How long a cache line took from the sender's core to the receiver's, before and afterwards, in
+    /// nanoseconds. `None` if they are the same.
+    pub cores_apart_ns: Option<[f64; 2]>,
 }
 
 impl Measurement {
@@ -273,11 +283,16 @@ impl Measurement {
         self.outcome.packets as f64 / self.outcome.seconds.max(self.sent.seconds)
     }
 
+    /// The longer of both times in [`cores_apart_ns`](Self::cores_apart_ns). NaN without any.
+    pub fn most_apart_ns(&self) -> f64 {
+        self.cores_apart_ns.map_or(f64::NAN, |[before, after]| before.max(after))
+    }
+
     /// The run as JSON, for the record.
     pub fn json(&self, kind: &str, asked_pps: Option<f64>) -> Value {
         json!({
             "kind": kind, "asked_pps": asked_pps, "sent": sent_json(&self.sent), "received": self.outcome.all,
-            "lost": self.lost(),
+            "lost": self.lost(), "cores_apart_ns": self.cores_apart_ns,
         })
     }
 }
@@ -292,7 +307,7 @@ mod tests {
             "dropped": { "rx_dropped": 70, "rx_ring_full": 30, "rx_fill_ring_empty_descs": 999, "ps_ifdrop": 7 },
         });
         let sent = SendAccount { frames: 1000, taken: 1000, dropped: 0, seconds: 1.0 };
-        Measurement { sent, outcome: Outcome::read(all).unwrap() }
+        Measurement { sent, outcome: Outcome::read(all).unwrap(), cores_apart_ns: Some([40.0, 250.0]) }
     }
 
     #[test]
@@ -302,6 +317,8 @@ mod tests {
         assert_eq!(measured.received_pps(), 900.0, "the longer duration counts, so not 1800");
         assert!((measured.outcome.cpu_ns_per_packet() - 200.0).abs() < 1e-6);
         assert_eq!(measured.outcome.dropped(), 100);
+        assert_eq!(measured.most_apart_ns(), 250.0);
+        assert!(Measurement { cores_apart_ns: None, ..measured }.most_apart_ns().is_nan());
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | the measurements, and their targets | [`scenario`] |
 //! | the competitors | [`competitor`], [`child`], `forwarder`, `tcpdump` |
 //! | the network | [`bed`], `sender`, [`wire`] |
+//! | the machine | [`machine`], `cores` |
 //! | the predicted losses | `predict` |
 //! | the output | [`record`], [`table`](wirecap_lab::table) |
 //!
@@ -23,6 +24,7 @@ pub mod arguments;
 pub mod bed;
 pub mod child;
 pub mod competitor;
+mod cores;
 mod forwarder;
 pub mod machine;
 mod predict;

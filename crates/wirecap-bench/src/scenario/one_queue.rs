@@ -68,8 +68,15 @@ pub(super) fn table(
     peer: usize,
 ) -> Table {
     let of_peer = format!("of {}", competitors[peer].name);
-    let columns =
-        ["receiver", "received Mpps", "loss %", "CPU ns/packet", "highest lossless Mpps", of_peer.as_str()];
+    let columns = [
+        "receiver",
+        "received Mpps",
+        "loss %",
+        "CPU ns/packet",
+        "highest lossless Mpps",
+        of_peer.as_str(),
+        "cores apart, ns",
+    ];
     let mut table = Table::new(title, &columns);
     for (competitor, rounds) in measured(competitors, results) {
         let summary = |figure: fn(&Round) -> f64| Summary::of(figures(rounds, figure));
@@ -80,8 +87,13 @@ pub(super) fn table(
             show(summary(|round| round.full_speed.outcome.cpu_ns_per_packet()), 0),
             show(summary(|round| millions(round.lossless_pps)), 2),
             show(Summary::of(ratios(rounds, &results[peer], |round| round.lossless_pps)), 2),
+            show(summary(|round| round.full_speed.most_apart_ns()), 0),
         ]);
     }
+    table.note(
+        "Cores apart: how long a cache line takes from the sender's core to the receiver's, the longer of the times before and after. \
+         A hypervisor may move either, and with another distance a receiver has another speed.",
+    );
     table
 }
 

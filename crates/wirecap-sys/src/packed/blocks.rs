@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Why: a pool of 64 MiB does not fit into a cache, but the few MiB in use do, so that the program's stores
-//! hit the cache instead of memory. Cold blocks are kept for bursts. Where the program and the reader share no
-//! cache, all blocks become cold, and are filled in a circle (`distance.rs`).
+//! hit the cache instead of memory. Cold blocks are kept for bursts. Where the program and the reader share
+//! no cache, all blocks become cold, and are filled in a circle (`distance.rs`).
 
 use std::sync::{
     Arc,

@@ -1,15 +1,15 @@
 //! How far the cache of the program's CPU is from that of the thread that receives.
 //!
 //! ```text
-//!   program ── stores its position, for each packet ──► cache of its CPU ── the line ──► cache of this thread's
-//!                                                                      └── how long that takes: 30 to 80 ns if both share
-//!                                                                          a cache, 150 to 300 ns if they do not
+//!   program ── its position, for each packet ──► cache of its CPU ── the line ──► cache of the receiver's
+//!                                                                └── takes 30 to 80 ns if both share a cache,
+//!                                                                    150 to 300 ns if they do not
 //! ```
 //!
 //! Why: if both share a cache, blocks that were filled recently are best filled again, for their lines are in
-//! that cache. If they do not, some of these lines are still in the cache of the reader, and the program waits
-//! longer for one of them than for one in memory. The topology that the kernel shows does not tell: a
-//! hypervisor moves virtual CPUs, and some threads are not bound to a CPU.
+//! that cache. If they do not, some of these lines are still in the cache of the reader, and the program
+//! waits longer for one of them than for one in memory. The topology that the kernel shows does not tell: a
+//! hypervisor moves virtual CPUs, and a thread that is not bound to a CPU moves, too.
 
 use std::time::Instant;
 
