@@ -1,8 +1,7 @@
 //! How long a cache line takes from one core to another.
 //!
-//! Why: a hypervisor moves virtual CPUs, and shows nothing of it. While the sender and the receiver share no
-//! cache, which may be for minutes, a receiver that reads packets soon after they were written has another
-//! speed.
+//! Why: a hypervisor moves virtual CPUs without exposing it. While sender and receiver share no cache,
+//! sometimes for minutes, a receiver that reads packets soon after they were written runs at a different speed.
 
 use std::{
     hint,
@@ -18,7 +17,7 @@ const ROUND_TRIPS: u32 = 500;
 /// The median of this many series counts, since interrupts fall into some.
 const SERIES: u32 = 21;
 
-/// A word with a cache line of its own, and of the line that some processors fetch with it.
+/// A word alone in its cache line, and in the adjacent one that some processors fetch with it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line(AtomicU32);

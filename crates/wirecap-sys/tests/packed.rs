@@ -474,4 +474,10 @@ fn sizes_that_cannot_work_are_refused() {
     let create = |cells, blocks| PackedMemory::create([0], Geometry::new(cells, blocks, 2048).unwrap());
     assert!(matches!(create(32, 4), Err(PackedError::SmallBlock { block_bytes: 65_536 })));
     assert!(matches!(create(64, 1), Err(PackedError::FewBlocks { blocks: 1 })));
+    // The second number of bytes would be small in 32 bits.
+    for stream in [3_000_000, 20_000_000] {
+        let many = PackedMemory::create([stream], Geometry::new(64, 2, 2048).unwrap());
+        let streams = stream + 1;
+        assert!(matches!(many, Err(PackedError::ManyStreams { streams: of, blocks: 2 }) if of == streams));
+    }
 }

@@ -91,8 +91,8 @@ pub(super) fn table(
         ]);
     }
     table.note(
-        "Cores apart: how long a cache line takes from the sender's core to the receiver's, the longer of the times before and after. \
-         A hypervisor may move either, and with another distance a receiver has another speed.",
+        "Cores apart: how long a cache line takes from the sender's core to the receiver's, the longer of two measurements, before and \
+         after the run. A hypervisor may move either core, which changes the receiver's speed.",
     );
     table
 }

@@ -289,6 +289,7 @@ fn packed(error: &PackedError) -> Option<String> {
     match error {
         PackedError::SmallBlock { .. } => Some("; raise -M".into()),
         PackedError::FewBlocks { .. } => Some("; raise -R or --memory".into()),
+        PackedError::ManyStreams { .. } => Some("; lower -R".into()),
         PackedError::Mapping { .. } => Some(LESS_BLOCKS.into()),
         PackedError::Map(source) if is_lack_of_memory(source) => Some(LESS_BLOCKS.into()),
         _ => None,

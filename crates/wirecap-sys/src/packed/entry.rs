@@ -33,7 +33,7 @@ const ATTEMPTS_TO_READ: u32 = 100;
 pub(super) enum Warmth {
     /// Used recently, so it may still be in a cache: the program takes these first.
     Warm,
-    /// For bursts.
+    /// The others: for bursts; all of them, if the reader is far away.
     Cold,
 }
 
@@ -145,6 +145,11 @@ impl StreamEntry {
     pub(super) fn position(&self) -> u64 {
         // Pairs with the program's publication: all bytes in front of it are there.
         self.load(POSITION_AT, Ordering::Acquire)
+    }
+
+    /// Loads something close to the position, in a line that the program does not write for each packet.
+    pub(super) fn touch(&self) {
+        hint::black_box(self.in_table(ORDER_AT, 0).load(Ordering::Relaxed));
     }
 
     /// Where the program is, and what it has counted up to there. `None` if the program publishes all the

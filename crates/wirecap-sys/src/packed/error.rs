@@ -25,6 +25,14 @@ pub enum PackedError {
         /// Chunks of the pool.
         blocks: u32,
     },
+    /// The program reaches all streams within one value, and counts blocks in 32 bits.
+    #[error("{streams} streams with {blocks} blocks (R) each are too many for packed packets")]
+    ManyStreams {
+        /// Entries of streams.
+        streams: u32,
+        /// Blocks of each.
+        blocks: u32,
+    },
     /// The kernel does not make an array.
     #[error(transparent)]
     Map(#[from] bpf::Error),

@@ -32,7 +32,6 @@ pub(super) const BYTES_AT: i16 = 24;
 pub(super) const PUBLISHED_AT: i16 = 32;
 pub(super) const LAST_NS_AT: i16 = 40;
 pub(super) const CUT_AT: i16 = 48;
-pub(super) const SEEN_AT: i16 = 56;
 pub(super) const GIVEN_AT: i16 = 64;
 pub(super) const RETIRE_AT: i16 = 72;
 pub(super) const ARMED_AT: i16 = 76;
@@ -42,13 +41,17 @@ pub(super) const ADD_AFTER_AT: i16 = 96;
 pub(super) const NOT_BEFORE_AT: i16 = 104;
 pub(super) const RAISED_NS_AT: i16 = 112;
 pub(super) const RAISED_AT: i16 = 120;
-pub(super) const ORDER_AT: u32 = 128;
+/// In a line that the receiver does not look at: the program also counts packets there that it does not pack.
+pub(super) const SEEN_AT: i16 = 128;
+pub(super) const ORDER_AT: u32 = 192;
 /// An entry of `order`, of `warm` and of `cold`, and one of `ends`: where the block ends, packets and bytes
 /// up to there, and warm blocks up to it, which are counted before the block is begun.
 pub(super) const ORDER_BYTES: u32 = 4;
 pub(super) const END_BYTES: u32 = 16;
 pub(super) const WARM_IN_END: u32 = 12;
 const LINE_BYTES: u32 = 128;
+/// `BPF_MAX_VAR_OFF`: as far from the begin of a value may the verifier see a program reach.
+const MAX_VALUE_BYTES: u32 = 1 << 29;
 /// What the kernel keeps for each page of an array, once to find it by and once to map it for this process.
 const PAGE_ENTRY_BYTES: u64 = 8;
 /// Pages of a ring of events, and of the state that the kernel keeps for it.
@@ -94,6 +97,17 @@ impl Layout {
 
     pub(super) fn stream_bytes(&self) -> u32 {
         (self.cold_at() + ORDER_BYTES * self.numbers).next_multiple_of(LINE_BYTES)
+    }
+
+    /// The size of all entries.
+    ///
+    /// # Errors
+    /// [`PackedError::ManyStreams`].
+    fn stream_value_bytes(&self) -> Result<u32, PackedError> {
+        let blocks = self.geometry.chunks_per_pool();
+        let bytes = self.streams.checked_mul(self.stream_bytes()).filter(|&bytes| bytes <= MAX_VALUE_BYTES);
+        let all_blocks = self.pools.checked_mul(blocks);
+        all_blocks.and(bytes).ok_or(PackedError::ManyStreams { streams: self.streams, blocks })
     }
 
     fn blocks(&self) -> u32 {
@@ -153,6 +167,7 @@ impl PackedMemory {
         }
         let streams = 1 + numbers.iter().max().expect("there is a stream");
         let layout = Layout::new(numbers.len() as u32, streams, geometry);
+        let stream_value_bytes = layout.stream_value_bytes()?;
         let array = |name, value_size, max_entries| -> Result<_, PackedError> {
             let map = Map::create(&MapSpec {
                 kind: MapKind::MappedArray,
@@ -166,8 +181,8 @@ impl PackedMemory {
             Ok((map, mapped.map_err(map_failed(bytes))?))
         };
         let (blocks, block_memory) = array("wirecap_blocks", block_bytes, layout.blocks())?;
-        // A value for all streams, which the program reaches without a look-up.
-        let (streams_map, stream_memory) = array("wirecap_streams", streams * layout.stream_bytes(), 1)?;
+        // One value holds all streams, so the program reaches them without a look-up.
+        let (streams_map, stream_memory) = array("wirecap_streams", stream_value_bytes, 1)?;
         let rings = numbers.iter().map(|_| event_ring()).collect::<Result<Vec<_>, _>>()?;
         let numbered: Vec<_> = numbers.iter().copied().zip(&rings).collect();
         let all_rings = Map::array_of(streams, &numbered, "wirecap_rings")?;

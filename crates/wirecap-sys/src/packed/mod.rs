@@ -5,7 +5,7 @@
 //!   two BPF arrays (BPF_F_MMAPABLE), mapped here
 //!
 //!   blocks:   R blocks for each stream          │ packet: 28 bytes, data, options, 4 bytes │ packet │ …
-//!   streams:  one entry for each stream
+//!   streams:  one value, with an entry for each stream
 //!             │ position  ◄── program: block number and end of the last packet │ writer: a lock │
 //!             │ packets   ◄── program: packets and bytes up to there, and the time of the last │
 //!             │ seen      ◄── program: packets that it was asked to count                      │

@@ -185,10 +185,13 @@ impl PackedMemory {
     /// Emits code that counts a packet for the stream whose number is in a register, which is kept. R1 and R2
     /// are lost. Jumps to `none` if there is no such stream.
     ///
-    /// For the only CPU that runs the program for this stream, and runs none of it in between: the addition
-    /// is not atomic.
+    /// Only one CPU may run this for a stream, and no run may interrupt another: the addition is not atomic.
+    ///
+    /// # Panics
+    /// If the number is in one of the registers that are lost.
     pub fn emit_seen(&self, asm: &mut Assembler, stream: Reg, none: Label) {
         use Reg::{R1, R2};
+        assert!(stream != R1 && stream != R2, "the number of the stream is kept");
         self.emit_stream(asm, R2, stream, none);
         asm.load(Size::Double, R1, R2, SEEN_AT).alu64(Alu::Add, R1, 1).store(Size::Double, R2, SEEN_AT, R1);
         asm.mov_imm(R2, 0);
@@ -281,9 +284,11 @@ fn emit_length(asm: &mut Assembler, pack: &PackSpec, broken: Label) {
     asm.bind(fits);
 }
 
-/// Writes the record of R7 bytes at R0, from its begin to its end: a reader has touched the line of each
-/// header of before, and the stores of the next record need not wait for such a line if it is the last one.
-/// `room` is what the bytes take at most. The length of the record is in R1 afterwards.
+/// Writes the record of R7 bytes at R0; `room` is what they take at most. Its length is in R1 afterwards.
+///
+/// Header, data, then what stands behind: a store into a line that another core has holds up all stores
+/// after it. A reader looks at headers, so if packets are equally long it has the line in which a record
+/// ends, where the next header begins. Few stores come after that one.
 fn emit_record(asm: &mut Assembler, pack: &PackSpec, room: u32, broken: Label) {
     use Reg::{R0, R1, R2, R7, R9, R10};
     let at = |at: usize| at as i16;

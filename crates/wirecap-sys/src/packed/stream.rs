@@ -190,7 +190,7 @@ impl PackedStream {
         let before = self.given;
         while let Some(chunk) = pool.attach_free_block() {
             if self.given == before {
-                let position = self.distance.measure(|| self.entry.position());
+                let position = self.distance.measure(&self.entry);
                 let progress = self.progress(position);
                 self.free.begin(progress, self.distance.is_far());
             }
@@ -391,7 +391,7 @@ impl PackedStream {
         Some(ReceivedPart { part, raised_ns: self.entry.raised_ns(first, &mut self.raised_before_ns) })
     }
 
-    /// How far the program has come, which is at `position`.
+    /// The program's progress at `position`.
     fn progress(&self, position: u64) -> Progress {
         let Place { number, .. } = self.place(position);
         Progress { number, warm_taken: self.entry.warm_taken(number) }

@@ -57,7 +57,7 @@ struct Hold {
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Hold {
-    /// At this many bytes, receive at once, while they are still in the cache that the cores share.
+    /// At this many bytes, receive at once, while they are still in the cache, if the cores share one.
     const MAX_BYTES: u64 = 2 << 20;
     /// Times of batches are as exact as looks are frequent.
     const BATCH: Duration = Duration::from_micros(120);
@@ -283,6 +283,7 @@ impl ReceiveQueue for PackedQueue {
     fn counts(&mut self) -> QueueCounts {
         if let Ok(program) = self.counters.of(self.queue) {
             self.last = QueueCounts {
+                // A tap counts in its stream, other programs in the map.
                 seen: program.seen + self.stream.seen(),
                 filtered: program.filtered + self.refused,
                 cut: self.cut,

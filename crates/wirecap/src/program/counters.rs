@@ -58,7 +58,8 @@ impl Counters {
             .map(|map| Self { map, room: ValuesRoom::default() })
     }
 
-    /// The counters of a queue, summed over the CPUs; those of its socket are 0.
+    /// The counters of a queue, summed over the CPUs; those of its socket are 0. What a tap has seen is
+    /// counted in its streams: here are only packets of CPUs that were added later.
     pub(crate) fn of(&self, queue: u32) -> Result<QueueCounts, bpf::Error> {
         self.room.read(&self.map, queue, Self::counts)
     }
@@ -92,8 +93,8 @@ impl Counters {
         asm.call(Helper::MapLookupElem).jump_if(Cond::Eq, R0, 0, none);
     }
 
-    /// Adds one to a counter of the queue whose number is at `key` on the stack. For what is rare: a packet
-    /// that is not counted takes no look-up.
+    /// Looks up the counters of the queue whose number is at `key` on the stack, and adds one to one of them:
+    /// packets for which nothing is counted pay for no look-up.
     pub(super) fn emit_count(&self, asm: &mut Assembler, key: i16, offset: i16) {
         let none = asm.label();
         self.emit_look_up_at(asm, key, none);

@@ -4,7 +4,7 @@
 //! ```text
 //!   packet ──► not every program is attached yet? ──► left out
 //!              it leaves, and the program that captures has sent it? ──► left out
-//!              counters[CPU].seen += 1
+//!              seen += 1, in the CPU's stream; for a CPU that was added later, in counters[CPU]
 //!              XDP, and the NIC has taken its VLAN tag off? ──► put back; taken off again at the end
 //!              the filter does not want it? ──► filtered += 1
 //!              pack it into the blocks of the CPU ── no block has room ──► no_block += 1
@@ -139,7 +139,7 @@ fn assemble(
     asm.call(Helper::GetSmpProcessorId).mov(R7, R0);
     packing.memory.emit_seen(&mut asm, R7, added);
     asm.jump(known);
-    // A CPU that was added since then shares a stream, and so cannot count there.
+    // A CPU that was added later shares a stream, so it counts in the map instead.
     asm.bind(added).alu64(Alu::Mod, R7, plan.streams as i32);
     asm.jump_if(Cond::Ge, R7, plan.streams as i32, next);
     counters.emit_look_up(&mut asm, R7, KEY, next);
@@ -255,4 +255,67 @@ fn emit_filter(
     counters.emit_count(asm, KEY, FILTERED);
     asm.jump(next).bind(wanted);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, thread};
+
+    use wirecap_core::{Geometry, PoolId};
+    use wirecap_lab::require_root;
+    use wirecap_sys::{cpu, packed::PackedMemory};
+
+    use super::*;
+
+    /// A CPU that was added after the start packs into the stream of another one, and counts elsewhere: two
+    /// CPUs would overwrite each other's count.
+    #[test]
+    fn a_cpu_that_was_added_later_counts_in_the_map() {
+        if !require_root("program::tap::a_cpu_that_was_added_later_counts_in_the_map") {
+            return;
+        }
+        let geometry = Geometry::new(64, 2, 2048).unwrap();
+        let memory = Arc::new(PackedMemory::create([0], geometry).unwrap());
+        let packing = Packing {
+            memory: Arc::clone(&memory),
+            interface: 0,
+            names_queue: false,
+            has_hashes: false,
+            to_utc: true,
+        };
+        let counters = Counters::new(1).unwrap();
+        let plan = TapPlan {
+            ifindex: 1,
+            streams: 1,
+            outgoing: false,
+            hook: TapHook::Xdp,
+            length: FrameLength::of_kernel(),
+            tags: None,
+            stamping: Some(StampSource::Clock(Helper::KtimeGetNs)),
+            own_sender: None,
+            filter: None,
+        };
+        let programs = TapPrograms::load(&packing, &counters, &plan).unwrap();
+        let (mut stream, mut pool, _reader) =
+            memory.open_stream(0, PoolId { nic_id: 0, ring_id: 0 }).unwrap().unwrap();
+        stream.attach(Some(&mut pool));
+        programs.begin().unwrap();
+        // The thread ends with the binding.
+        let run_on = |core| {
+            thread::scope(|scope| {
+                let run = || {
+                    cpu::pin_to_core(core).unwrap();
+                    assert_eq!(programs.inbound.test_run(&[0; 60], 10).unwrap().action as i32, XDP_PASS);
+                };
+                scope.spawn(run).join().unwrap();
+            });
+        };
+        let seen = || (stream.seen(), counters.of(0).unwrap().seen);
+        run_on(0);
+        assert_eq!(seen(), (10, 0));
+        run_on(1);
+        assert_eq!(seen(), (10, 10));
+        // All are packed: header, data, direction and trailer.
+        assert_eq!(stream.waiting(), 0..20 * (28 + 60 + 12 + 4));
+    }
 }
