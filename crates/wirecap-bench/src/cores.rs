@@ -1,7 +1,8 @@
 //! How long a cache line takes from one core to another.
 //!
 //! Why: a hypervisor moves virtual CPUs without exposing it. While sender and receiver share no cache,
-//! sometimes for minutes, a receiver that reads packets soon after they were written runs at a different speed.
+//! sometimes for minutes, a receiver that reads packets soon after they were written runs at a different
+//! speed.
 
 use std::{
     hint,
