@@ -118,6 +118,12 @@ fn scan(cable: &Cable, source: impl Fn(u32) -> [u8; 4], per_second: u32, stop: &
     sent
 }
 
+/// What the kernel has counted of the table that all namespaces share, for each CPU: one that is full refuses
+/// entries to hosts as well.
+fn table_of_neighbours() -> String {
+    fs::read_to_string("/proc/net/stat/arp_cache").unwrap()
+}
+
 /// CPU time of the thread that resolves next hops, in seconds.
 fn resolver_seconds(running: &RunningCommand) -> f64 {
     // `ip netns exec` has become wirecap, so the process id is that of wirecap.
@@ -163,9 +169,17 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
             for host in 1..=8 {
                 let address = format!("10.9.9.{host}");
                 let patience = if tries == 1 { "20" } else { "3" };
-                let answers =
-                    || cable.ping_until_found(&["-c", "1", "-W", patience, &address]).status.success();
-                assert!((0..tries).any(|_| answers()), "{label}: {address} does not answer");
+                let mut last = None;
+                let mut answers = || {
+                    let asked = cable.ping_until_found(&["-c", "1", "-W", patience, &address]);
+                    last.insert(asked).status.success()
+                };
+                let has_answered = (0..tries).any(|_| answers());
+                assert!(
+                    has_answered,
+                    "{label}: {address} does not answer: {last:?}\n{}",
+                    table_of_neighbours()
+                );
                 thread::sleep(Duration::from_millis(200));
             }
             let share = (resolver_seconds(&running) - before) / begun.elapsed().as_secs_f64();
