@@ -14,8 +14,10 @@ use std::{
 use anyhow::{Context as _, Result};
 use wirecap_sys::cpu;
 
+use crate::stats::Summary;
+
 const ROUND_TRIPS: u32 = 500;
-/// The median of this many series counts, since interrupts fall into some.
+/// The result is the median of this many series, because interrupts lengthen some of them.
 const SERIES: u32 = 21;
 
 /// A word alone in its cache line, and in the adjacent one that some processors fetch with it.
@@ -54,15 +56,14 @@ pub fn apart_ns(a: usize, b: usize) -> Result<Option<f64>> {
                 }
                 series.push(start.elapsed().as_nanos() as f64 / f64::from(2 * ROUND_TRIPS));
             }
-            series.sort_by(f64::total_cmp);
-            Ok(series[series.len() / 2])
+            Ok(Summary::of(series).expect("there are some").median)
         });
         echo.join().expect("the thread does not panic")?;
         timed.join().expect("the thread does not panic").map(Some)
     })
 }
 
-/// Binds this thread to a core. If it cannot, the thread that waits for its line does not wait for ever.
+/// Binds this thread to a core. On failure, releases the thread that waits for `line`.
 fn pin(core: usize, line: &Line) -> Result<()> {
     cpu::pin_to_core(core).with_context(|| format!("binding a thread to core {core}")).inspect_err(|_| {
         line.0.store(u32::MAX, Ordering::Release);

@@ -24,8 +24,8 @@ const FAR_NS: i64 = 80;
 const LONGEST_NS: i64 = 1_000;
 /// A clock that takes longer is a call of the kernel, and says nothing about a load.
 const SLOW_CLOCK: Duration = Duration::from_nanos(100);
-/// What a long load counts against a short one. Of lines that are far away, no more than every second load is
-/// long: for the others, another look has just brought the line.
+/// How much a long load counts against a short one. Even with the CPUs far apart, at most half of the loads
+/// are long: before the others, another look has just fetched the line.
 const LONG: u8 = 4;
 /// The judgement changes once the loads of one kind outweigh those of the other by this much.
 const MARGIN: u8 = 64;
@@ -43,7 +43,7 @@ pub(super) struct Distance {
 impl Distance {
     /// Loads the program's position, and measures how long that takes.
     pub(super) fn measure(&mut self, entry: &StreamEntry) -> u64 {
-        // Has the address of the page found first.
+        // Fills the TLB, so that the page walk is not timed.
         entry.touch();
         let start = Instant::now();
         let position = entry.position();

@@ -33,7 +33,7 @@ const ATTEMPTS_TO_READ: u32 = 100;
 pub(super) enum Warmth {
     /// Used recently, so it may still be in a cache: the program takes these first.
     Warm,
-    /// The others: for bursts; all of them, if the reader is far away.
+    /// For bursts. If the reader is far away, all blocks are cold.
     Cold,
 }
 
@@ -147,7 +147,7 @@ impl StreamEntry {
         self.load(POSITION_AT, Ordering::Acquire)
     }
 
-    /// Loads something close to the position, in a line that the program does not write for each packet.
+    /// Loads a word of the position's page, from a line that the program does not write for each packet.
     pub(super) fn touch(&self) {
         hint::black_box(self.in_table(ORDER_AT, 0).load(Ordering::Relaxed));
     }

@@ -22,8 +22,8 @@ use crate::{
     mmap::{Mmap, page_bytes},
 };
 
-/// Offsets in a stream's entry. What the program writes for each packet has a cache line of its own: `RAISED`
-/// is written only when a time is not later than the one before.
+/// Offsets in a stream's entry. What the program writes for each packed packet has a cache line of its own:
+/// `RAISED` is written only when a time is not later than the one before.
 pub(super) const POSITION_AT: i16 = 0;
 pub(super) const WRITER_AT: i16 = 8;
 pub(super) const NUMBER_AT: i16 = 12;
@@ -41,7 +41,7 @@ pub(super) const ADD_AFTER_AT: i16 = 96;
 pub(super) const NOT_BEFORE_AT: i16 = 104;
 pub(super) const RAISED_NS_AT: i16 = 112;
 pub(super) const RAISED_AT: i16 = 120;
-/// In a line that the receiver does not look at: the program also counts packets there that it does not pack.
+/// In a line that the receiver does not poll: the program also counts packets there that it does not pack.
 pub(super) const SEEN_AT: i16 = 128;
 pub(super) const ORDER_AT: u32 = 192;
 /// An entry of `order`, of `warm` and of `cold`, and one of `ends`: where the block ends, packets and bytes
@@ -50,7 +50,7 @@ pub(super) const ORDER_BYTES: u32 = 4;
 pub(super) const END_BYTES: u32 = 16;
 pub(super) const WARM_IN_END: u32 = 12;
 const LINE_BYTES: u32 = 128;
-/// `BPF_MAX_VAR_OFF`: as far from the begin of a value may the verifier see a program reach.
+/// `BPF_MAX_VAR_OFF`: the verifier refuses larger offsets into a value.
 const MAX_VALUE_BYTES: u32 = 1 << 29;
 /// What the kernel keeps for each page of an array, once to find it by and once to map it for this process.
 const PAGE_ENTRY_BYTES: u64 = 8;

@@ -31,12 +31,13 @@
 //! | the [`PackedStream`] | in front of `position`, not received | a [`FilledPart`](crate::memory::FilledPart), made once |
 //! | the pool, and the holder of a [`ChunkRange`](wirecap_core::ChunkRange) | parts that were received | the tokens of the pool |
 //!
-//! Only the program that [`PackedMemory::emit_pack`] emits writes into blocks and entries: this module gives
-//! away neither array, code names only maps that its author was given ([`bpf`](crate::bpf)), no other code
-//! jumps into this program, and it leaves no pointer behind. Out of reach is only who opens objects of the
-//! kernel by their numbers, as with another library, or this process's files and memory by /proc. The program
-//! takes the lock `writer` of its stream first, so two runs for one stream never
-//! write at the same time, wherever the program is attached.
+//! Only code that [`PackedMemory::emit_pack`] emits writes into blocks; into entries, only that code and what
+//! [`PackedMemory::emit_seen`] emits, which writes `seen` alone. This module gives away neither array, code
+//! names only maps that its author was given ([`bpf`](crate::bpf)), no other code jumps into this program,
+//! and it leaves no pointer behind. This does not hold against code that opens objects of the kernel by their
+//! numbers, as with another library, or this process's files and memory by /proc. The program takes the lock
+//! `writer` of its stream before it packs, so two runs for one stream never pack at the same time, wherever
+//! the program is attached.
 //!
 //! Memory order: the program publishes `position` by a plain store on x86-64, where a store is never seen
 //! before an earlier one, and elsewhere by `BPF_XCHG`, which is a full barrier; the load that it pairs with

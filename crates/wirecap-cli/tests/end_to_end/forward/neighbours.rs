@@ -118,9 +118,9 @@ fn scan(cable: &Cable, source: impl Fn(u32) -> [u8; 4], per_second: u32, stop: &
     sent
 }
 
-/// What the kernel has counted of the table that all namespaces share, for each CPU: one that is full refuses
-/// entries to hosts as well.
-fn table_of_neighbours() -> String {
+/// The kernel's statistics of the neighbour table, for each CPU. All namespaces share that table, so if it is
+/// full, the hosts get no entries either.
+fn neighbour_table_statistics() -> String {
     fs::read_to_string("/proc/net/stat/arp_cache").unwrap()
 }
 
@@ -178,7 +178,7 @@ fn a_scan_of_addresses_that_no_host_has_starves_no_new_next_hop() {
                 assert!(
                     has_answered,
                     "{label}: {address} does not answer: {last:?}\n{}",
-                    table_of_neighbours()
+                    neighbour_table_statistics()
                 );
                 thread::sleep(Duration::from_millis(200));
             }
