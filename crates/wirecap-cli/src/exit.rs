@@ -55,8 +55,8 @@ macro_rules! usage {
 /// does not have; everything else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
     use wirecap::Error::{
-        Filter, Geometry, IdleWorkers, Interface, LittleMemory, MuchMemory, NoPort, NoWorker, PassiveQueues,
-        PortTwice, QueueSet, TooMany,
+        Filter, Geometry, IdleWorkers, Interface, LittleMemory, MuchMemory, NoPort, NoWorker, OnlyPassive,
+        PassiveQueues, PortTwice, QueueSet, TooMany,
     };
     use wirecap_filter::Error::{Expression, Invalid, NotLive};
     use wirecap_sys::netdev::Error::{NameInvalid, NameTooLong};
@@ -72,6 +72,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | PortTwice(_)
                 | Interface(NameInvalid { .. } | NameTooLong(_))
                 | QueueSet { .. }
+                | OnlyPassive { reason: None, .. }
                 | PassiveQueues { reason: None, .. }
                 | TooMany { what: "workers" | "ports", .. }
                 | Filter(Expression { .. } | Invalid { .. } | NotLive(_))

@@ -19,8 +19,8 @@ use super::{
     refusal, report, rss,
 };
 
-/// Cells of this size hold any frame of an MTU of 1500 with every driver.
-const LARGE_CELL_BYTES: u32 = 4096;
+/// The largest size of a cell, which holds any frame of an MTU of 1500 with every driver.
+pub(super) const LARGEST_CELL_BYTES: u32 = 4096;
 
 /// The text of a diagnostic.
 pub(crate) fn describe(diagnostic: &Diagnostic) -> String {
@@ -73,7 +73,7 @@ fn too_long(LengthLimit { bytes, beyond }: LengthLimit, reason: LengthLimitReaso
     };
     let reason = match reason {
         LengthLimitReason::NotSplit { cell_bytes } => {
-            let remedy = match cell_bytes < LARGE_CELL_BYTES {
+            let remedy = match cell_bytes < LARGEST_CELL_BYTES {
                 true => "--cell-bytes 4096 has room for longer ones",
                 false => "a driver with multi-buffer XDP would split them",
             };
@@ -117,7 +117,7 @@ fn modes(diagnostic: &Diagnostic) -> Option<String> {
 /// Why a mode is not used, with the flag that helps.
 fn mode_refusal(reason: &ModeRefusal) -> String {
     match reason {
-        ModeRefusal::ShortCells { cell_bytes, .. } if *cell_bytes < LARGE_CELL_BYTES => {
+        ModeRefusal::ShortCells { cell_bytes, .. } if *cell_bytes < LARGEST_CELL_BYTES => {
             refusal::mode(reason) + "; use cells of 4096 bytes (--cell-bytes 4096)"
         }
         ModeRefusal::NotPacked(reason) => packing_refusal(reason),

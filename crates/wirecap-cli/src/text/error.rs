@@ -281,8 +281,16 @@ fn socket(error: &XskError) -> Option<String> {
     }
 }
 
-fn is_lack_of_memory(error: &bpf::Error) -> bool {
-    matches!(error, bpf::Error::Call { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory)
+/// What helps if the kernel does not make an array.
+fn array(error: &bpf::Error) -> Option<String> {
+    match error {
+        bpf::Error::Call { cause, .. } if cause.kind() == ErrorKind::OutOfMemory => Some(LESS_BLOCKS.into()),
+        bpf::Error::Call { cause, .. } if cause.kind() == ErrorKind::ArgumentListTooLong => Some(
+            "; before Linux 6.0, a chunk and what describes all queues have 4 MiB each: lower -M or -R"
+                .into(),
+        ),
+        _ => None,
+    }
 }
 
 fn packed(error: &PackedError) -> Option<String> {
@@ -291,7 +299,7 @@ fn packed(error: &PackedError) -> Option<String> {
         PackedError::FewBlocks { .. } => Some("; raise -R or --memory".into()),
         PackedError::ManyStreams { .. } => Some("; lower -R".into()),
         PackedError::Mapping { .. } => Some(LESS_BLOCKS.into()),
-        PackedError::Map(source) if is_lack_of_memory(source) => Some(LESS_BLOCKS.into()),
+        PackedError::Map(source) => array(source),
         _ => None,
     }
 }
@@ -323,7 +331,7 @@ mod tests {
     fn an_error_of_the_library_gets_the_flag_that_helps() {
         let name = || "in0".to_owned();
         let lock = XskError::MemoryLockLimit(1 << 20);
-        let (refused, no_memory) = (io::Error::from_raw_os_error(12), io::Error::from_raw_os_error(12));
+        let [refused, no_memory, large_value] = [12, 12, 7].map(io::Error::from_raw_os_error);
         let batch = Error::OnlyBatchTimestamps { name: name(), source_name: "kernel" };
         let group = MemoryBound::Group { directory: "/g".into(), setting: "memory.max", limit: 1 << 30 };
         let not_tapped = |reason| Error::NotTapped { name: name(), reason };
@@ -396,6 +404,13 @@ mod tests {
                     source: bpf::Error::Call { action: "create a map".into(), cause: no_memory }.into(),
                 },
                 "the control group may not have more; lower -R or --memory",
+            ),
+            (
+                Error::Packed {
+                    name: name(),
+                    source: bpf::Error::Call { action: "create a map".into(), cause: large_value }.into(),
+                },
+                "have 4 MiB each: lower -M or -R",
             ),
             (
                 Error::NotPacked { name: name(), reason: PackingRefusal::Sending },

@@ -5,13 +5,14 @@
 use std::time::Duration;
 
 use wirecap::{
-    LossCounts, Report,
+    Diagnostic, LossCounts, Report,
+    diagnostic::LengthLimitReason,
     report::{PortReport, QueueMode},
 };
 
 use wirecap_doctor::LossCause;
 
-use crate::text::plural::was;
+use crate::text::{diagnostic::LARGEST_CELL_BYTES, plural::was};
 
 /// What the workers wait for, besides their own work, which decides what helps against a pool that is used
 /// up.
@@ -59,24 +60,71 @@ pub(crate) struct Losses {
     lost: LossCounts,
     /// In the NIC or its driver, before the XDP program.
     dropped_before_xdp: u64,
-    /// Whether all of them are from trace files.
-    of_trace: bool,
+    /// What those were longer than that were too long.
+    bound: LengthBound,
+}
+
+/// What a packet that is not lost has to fit into.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum LengthBound {
+    /// A cell, which might be larger.
+    #[default]
+    Cell,
+    /// A cell of the largest size.
+    LargestCell,
+    /// A chunk: packets of trace files.
+    Chunk,
+}
+
+impl LengthBound {
+    fn of(port: &PortReport) -> Self {
+        let is_largest = |fallback: &Diagnostic| match fallback {
+            Diagnostic::PacketsTooLong { reason: LengthLimitReason::NotSplit { cell_bytes }, .. } => {
+                *cell_bytes >= LARGEST_CELL_BYTES
+            }
+            _ => false,
+        };
+        if port.queues.iter().all(|queue| queue.mode == QueueMode::Trace) {
+            Self::Chunk
+        } else if port.fallbacks.iter().any(is_largest) {
+            Self::LargestCell
+        } else {
+            Self::Cell
+        }
+    }
+
+    /// What a packet was that is too long, and the remedy.
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Cell => "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer",
+            Self::LargestCell => {
+                "longer than a cell: Linux 6.6 or newer and a driver with multi-buffer XDP, or a smaller MTU"
+            }
+            Self::Chunk => "longer than M cells: raise -M",
+        }
+    }
 }
 
 impl Losses {
     /// What a port has lost since the start.
     pub(crate) fn of_port(port: &PortReport) -> Self {
-        let of_trace = port.queues.iter().all(|queue| queue.mode == QueueMode::Trace);
-        Self { lost: port.total().lost, dropped_before_xdp: port.dropped_before_xdp, of_trace }
+        Self {
+            lost: port.total().lost,
+            dropped_before_xdp: port.dropped_before_xdp,
+            bound: LengthBound::of(port),
+        }
     }
 
     /// What all ports have lost since the start.
     pub(crate) fn of(report: &Report) -> Self {
-        let mut sum = Self { of_trace: true, ..Self::default() };
+        let mut sum = Self::default();
         for losses in report.ports.iter().map(Self::of_port).filter(|losses| losses.total() > 0) {
+            // If ports differ, the remedy is that for the first one.
+            if sum.lost.too_long == 0 {
+                sum.bound = losses.bound;
+            }
             sum.lost += losses.lost;
             sum.dropped_before_xdp += losses.dropped_before_xdp;
-            sum.of_trace &= losses.of_trace;
         }
         sum
     }
@@ -92,7 +140,7 @@ impl Losses {
             left_at_stop: now.left_at_stop.saturating_sub(then.left_at_stop),
         };
         let dropped_before_xdp = self.dropped_before_xdp.saturating_sub(before.dropped_before_xdp);
-        Self { lost, dropped_before_xdp, of_trace: self.of_trace }
+        Self { lost, dropped_before_xdp, bound: self.bound }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -114,16 +162,12 @@ impl Losses {
                 "the pool was used up, perhaps because the process hardly ran: see to that first, then {helps}"
             ),
         };
-        let longer = match self.of_trace {
-            true => "longer than M cells: raise -M",
-            false => "longer than a cell: --cell-bytes 4096, or Linux 6.6 or newer",
-        };
         let no_room = "the NIC or its driver had no room: raise -R, and its ring by ethtool -G";
         [
             ("no_free_cell", no_free_cell, used_up.clone()),
             ("no_free_block", no_free_block, used_up),
             ("rx_ring_full", rx_ring_full, "the kernel's ring was full: leave --ring out".into()),
-            ("too_long", too_long, longer.into()),
+            ("too_long", too_long, self.bound.describe().into()),
             ("left_at_stop", left_at_stop, "no worker took them before the end".into()),
             ("dropped_before_xdp", self.dropped_before_xdp, no_room.into()),
         ]
@@ -172,7 +216,11 @@ pub(crate) fn verdict(
 
 #[cfg(test)]
 mod tests {
-    use wirecap::{Capture, port::null::NullPort};
+    use wirecap::{
+        Capture,
+        port::null::NullPort,
+        report::{LengthLimit, LengthLimitPolicy},
+    };
 
     use super::*;
 
@@ -224,6 +272,20 @@ mod tests {
         let mut report = report(LossCounts { too_long: 1, ..LossCounts::default() }, 0);
         report.ports[0].queues.iter_mut().for_each(|queue| queue.mode = QueueMode::Trace);
         assert!(verdict(report, Duration::ZERO).contains("raise -M"));
+    }
+
+    #[test]
+    fn cells_of_the_largest_size_are_not_advised_to_be_larger() {
+        let mut report = report(LossCounts { too_long: 1, ..LossCounts::default() }, 0);
+        let limit = LengthLimit { bytes: 3_840, beyond: LengthLimitPolicy::Lost };
+        let with = |cell_bytes, report: &mut Report| {
+            let reason = LengthLimitReason::NotSplit { cell_bytes };
+            report.ports[0].fallbacks = vec![Diagnostic::PacketsTooLong { limit, reason }];
+            verdict(report.clone(), Duration::ZERO)
+        };
+        assert!(with(2_048, &mut report).contains("--cell-bytes 4096"));
+        let largest = with(4_096, &mut report);
+        assert!(largest.contains("multi-buffer XDP") && !largest.contains("--cell-bytes"), "{largest}");
     }
 
     #[test]

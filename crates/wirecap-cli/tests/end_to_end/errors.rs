@@ -117,6 +117,7 @@ fn an_interface_that_cannot_be_captured_is_explained() {
         (&["rO"][..], 1, &["\"rO\"", "wirecap interfaces"][..]),
         (&["r00"], 1, &["r0"]),
         (&["r1", "--xdp-mode", "copy"], 1, &["192.0.2.1/24", "xdp:r1"]),
+        (&["tap:r0", "--xdp-mode", "copy"], 2, &["r0 is captured passively; give xdp:r0"]),
         (&["r2"], 1, &["ip link set r2 up"]),
         (&["xdp:lo"], 1, &["loopback"]),
         (&["a-name-that-nobody-has"], 1, &["a-name-that-nobody-has", "wirecap interfaces"]),
