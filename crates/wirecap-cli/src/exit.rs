@@ -51,15 +51,24 @@ macro_rules! usage {
     };
 }
 
-/// The exit code for an error. Values that no machine accepts are wrong usage, as are cores that this one
-/// does not have; everything else is a failure.
+/// The exit code for an error. Wrong usage are values that no machine accepts, settings that exclude each
+/// other, and cores that this machine does not have; everything else is a failure.
 pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
-    use wirecap::Error::{
-        Filter, Geometry, IdleWorkers, Interface, LittleMemory, MuchMemory, NoPort, NoWorker, OnlyPassive,
-        PassiveQueues, PortTwice, QueueSet, TooMany,
+    use wirecap::{
+        Error::{
+            Filter, Geometry, IdleWorkers, Interface, LittleMemory, MuchMemory, NoPort, NoWorker, NotPacked,
+            NotTapped, OnlyPassive, Packed, PassiveQueues, PortTwice, QueueSet, TooMany,
+        },
+        diagnostic::{
+            PackingRefusal::{Keeping, Rings, Sending},
+            TapRefusal::{FewChunks, SeveralWorkers, SmallChunks},
+        },
     };
     use wirecap_filter::Error::{Expression, Invalid, NotLive};
-    use wirecap_sys::netdev::Error::{NameInvalid, NameTooLong};
+    use wirecap_sys::{
+        netdev::Error::{NameInvalid, NameTooLong},
+        packed::PackedError::{FewBlocks, SmallBlock},
+    };
     let wrong_values = matches!(
         error.downcast_ref(),
         Some(
@@ -69,10 +78,13 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | MuchMemory { .. }
                 | NoPort
                 | NoWorker
+                | NotPacked { reason: Keeping | Rings | Sending, .. }
+                | NotTapped { reason: FewChunks | SeveralWorkers { .. } | SmallChunks { .. }, .. }
                 | PortTwice(_)
                 | Interface(NameInvalid { .. } | NameTooLong(_))
                 | QueueSet { .. }
                 | OnlyPassive { reason: None, .. }
+                | Packed { source: FewBlocks { .. } | SmallBlock { .. }, .. }
                 | PassiveQueues { reason: None, .. }
                 | TooMany { what: "workers" | "ports", .. }
                 | Filter(Expression { .. } | Invalid { .. } | NotLive(_))

@@ -35,7 +35,7 @@ pub(super) fn check(plan: &Plan, report: &Report) -> Result<()> {
     for (flag, needs, has_effect) in [
         ("--unmatched", "interfaces taken from the host (AF_XDP)", config.unmatched.is_none() || xdp),
         ("--fanout", "interfaces captured passively", config.fanout == usual.fanout || passive),
-        ("--tap-hook", "tapped interfaces", config.tap_hook == usual.tap_hook || tapped),
+        ("--tap-hook", "tapped interfaces (tap:NAME)", config.tap_hook == usual.tap_hook || tapped),
         ("--rss", "interfaces taken from the host (AF_XDP)", config.rss == usual.rss || xdp),
         (mode, "interfaces taken from the host (AF_XDP)", config.xdp_mode == usual.xdp_mode || xdp),
         ("--no-promiscuous", "interfaces", config.promiscuous || xdp || passive),

@@ -11,7 +11,7 @@
 
 use wirecap::{
     LossCounts, Report,
-    report::{PortReport, QueueMode, QueueReport},
+    report::{PortReport, QueueMode},
 };
 use wirecap_doctor::{
     Evidence, Finding, LossCause, Rule, Snapshot, collect, examine,
@@ -47,12 +47,8 @@ fn pointer(port: &PortReport) -> Option<String> {
 pub(super) fn skews(report: &Report) -> Vec<String> {
     let account = report.ports.iter().map(account).collect();
     let findings = examine(&Snapshot { account, account_settings: settings(report), ..Snapshot::default() });
-    // Which core or socket receives a packet of theirs is no setting of the interface alone.
-    let is_passive = |queue: &QueueReport| matches!(queue.mode, QueueMode::Tap | QueueMode::Packet);
-    let passive = |port: &&PortReport| port.queues.iter().any(is_passive);
-    let passive: Vec<_> = report.ports.iter().filter(passive).map(|port| &port.name).collect();
     let line = |finding: &Finding| match &finding.evidence {
-        skewed @ Evidence::SkewedQueues { port, .. } if !passive.contains(&port) => {
+        skewed @ Evidence::SkewedQueues { .. } => {
             Some(format!("{}; what may help: {}", evidence::describe(skewed), advice::remedy(skewed)))
         }
         _ => None,
@@ -67,7 +63,12 @@ fn account(port: &PortReport) -> PortAccount {
         let lost = LostPackets { no_free_cell, no_free_block, rx_ring_full, too_long };
         QueueAccount { queue: queue.queue.into(), seen: queue.account.seen, lost }
     });
-    PortAccount { name: port.name.clone(), queues: queues.collect(), ..PortAccount::default() }
+    PortAccount {
+        name: port.name.clone(),
+        is_passive: port.is_passive(),
+        queues: queues.collect(),
+        ..PortAccount::default()
+    }
 }
 
 fn settings(report: &Report) -> AccountSettings {

@@ -165,7 +165,7 @@ fn filter(diagnostic: &Diagnostic) -> Option<String> {
                 .into()
         }
         Diagnostic::FilterInboundOnly => {
-            "AF_XDP does not see packets that the host sends: `inbound` matches all packets, `outbound` none".into()
+            "packets that the host sends are not seen where the interface is taken from it: `inbound` matches all packets, `outbound` none".into()
         }
         _ => return None,
     })
@@ -275,11 +275,20 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
             "another program detached a program of the tap; packets were not captured, {}",
             until(recovery, "attached again")
         ),
-        Diagnostic::XdpProgramAttached { program_id, program } => format!(
-            "another process attached the XDP program{} (id {program_id}), which gets packets first: since then, those that it takes or drops are not \
-             captured",
-            host_use::spaced(program.as_deref())
-        ),
+        Diagnostic::XdpProgramAttached { program_id, program } => {
+            // Within a sandbox the name cannot be found out.
+            let unnamed = match program {
+                Some(_) => String::new(),
+                None => format!(
+                    "; `bpftool prog show id {program_id}` names it, and wirecap_tap takes and drops none"
+                ),
+            };
+            format!(
+                "another process attached the XDP program{} (id {program_id}), which gets packets first: since then, those that it \
+                 takes or drops are not captured{unnamed}",
+                host_use::spaced(program.as_deref())
+            )
+        }
         Diagnostic::QueuesLost { queues, recovery } => format!(
             "another program removed this capture from the table of the processes that share the interface; packets of {} went to \
              the host, uncounted, {}",

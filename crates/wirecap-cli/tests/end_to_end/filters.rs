@@ -99,6 +99,11 @@ fn a_request_that_cannot_be_met_is_an_error_and_none_is_ignored() {
             "--unmatched is for interfaces taken from the host",
         ),
         (&["r0", "--fanout", "queue"], 2, "--fanout is for interfaces captured passively"),
+        (&["r0", "--tap-hook", "xdp"], 2, "--tap-hook is for tapped interfaces (tap:NAME)"),
+        (&["tap:r0", "--fanout", "hash", "--workers", "2"], 2, "r0 cannot be tapped"),
+        (&["r0", "--xdp-mode", "packed", "--ring", "256"], 2, "packets of r0 cannot be packed"),
+        (&["r0", "--xdp-mode", "packed", "-M", "32"], 2, "raise -M"),
+        (&["r0", "--xdp-mode", "packed", "-R", "1"], 2, "raise -R"),
     ] {
         let ended = lab.spawn(&[&["capture", "--duration", "5s"], arguments].concat()).wait();
         assert_eq!(ended.code, Some(code), "{ended:#?}");

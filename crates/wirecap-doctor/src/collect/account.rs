@@ -56,6 +56,10 @@ struct QueueRecord {
 enum Recipient {
     /// The host: the queue was added after the start.
     Host,
+    /// A tap, beside the host.
+    Tap,
+    /// Sockets, beside the host.
+    Packet,
     #[default]
     #[serde(other)]
     Capture,
@@ -63,8 +67,10 @@ enum Recipient {
 
 impl From<PortRecord> for PortAccount {
     fn from(PortRecord { name, dropped_before_xdp, queues }: PortRecord) -> Self {
+        let is_passive =
+            queues.iter().any(|queue| matches!(queue.recipient, Recipient::Tap | Recipient::Packet));
         let captured = queues.into_iter().filter(|queue| queue.recipient != Recipient::Host);
-        Self { name, dropped_before_xdp, queues: captured.map(|queue| queue.account).collect() }
+        Self { name, dropped_before_xdp, is_passive, queues: captured.map(|queue| queue.account).collect() }
     }
 }
 
@@ -130,6 +136,7 @@ mod tests {
         assert_eq!(stood_seconds, 1.5);
         assert_eq!((ports[0].name.as_str(), ports[0].dropped_before_xdp), ("eth1", 2));
         assert_eq!((ports[0].lost().no_free_block, ports[0].seen()), (4, 9));
+        assert!(ports[0].is_passive, "it is a tap");
         assert_eq!(ports[0].queues.len(), 1, "not the one that was added after the start");
         fs::write(&path, "packets\n").unwrap();
         let error = read_account(&path).unwrap_err();

@@ -57,12 +57,14 @@ fn of_port(port: &PortAccount, snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 /// One queue had most of the packets, and of those lost: if others lost many, too, skew alone is not the
-/// cause. A single worker has them all anyway, and how long packets are does not depend on their queue.
+/// cause. A single worker has them all anyway, and how long packets are does not depend on their queue. Which
+/// CPU or socket gets a packet of a passive capture is no setting of the interface alone.
 fn skew(port: &PortAccount, seen: u64, snapshot: &Snapshot) -> Option<Evidence> {
     let settings = &snapshot.account_settings;
     let busiest = port.queues.iter().max_by_key(|queue| queue.seen)?;
     let percent = percent_of(busiest.seen, seen)?;
-    let is_skewed = port.queues.len() > 1 && percent >= MOST_PERCENT && settings.workers != Some(1);
+    let has_several = port.queues.len() > 1 && settings.workers != Some(1) && !port.is_passive;
+    let is_skewed = has_several && percent >= MOST_PERCENT;
     let percent_of_lost = percent_of(busiest.lost.of_full_pools(), port.lost().of_full_pools());
     let is_cause = percent_of_lost.is_some_and(|percent| percent >= MOST_LOST_PERCENT);
     let &AccountSettings { mode, threshold_percent, chunks_per_pool, .. } = settings;
@@ -98,7 +100,12 @@ mod tests {
                 QueueAccount { queue: 0, seen: seen[0], lost },
                 QueueAccount { queue: 1, seen: seen[1], ..QueueAccount::default() },
             ];
-            snapshot.account = vec![PortAccount { name: "eth1".into(), dropped_before_xdp, queues }];
+            snapshot.account = vec![PortAccount {
+                name: "eth1".into(),
+                dropped_before_xdp,
+                queues,
+                ..PortAccount::default()
+            }];
         })
     }
 
@@ -153,12 +160,20 @@ mod tests {
         assert_eq!(account(ring, 0, [60, 40]), [Rule::LostRingFull], "a larger pool would not help");
     }
 
-    /// The skew that a capture with these settings reports.
-    fn skew_with(settings: AccountSettings) -> Option<Evidence> {
+    /// A port whose packets all came by one of its queues.
+    fn skewed() -> PortAccount {
         let lost = LostPackets { no_free_block: 1, ..LostPackets::default() };
         let busy = QueueAccount { queue: 0, seen: 16_936, lost };
         let idle = QueueAccount { queue: 1, ..QueueAccount::default() };
-        let port = PortAccount { name: "eth1".into(), queues: vec![busy, idle], ..PortAccount::default() };
+        PortAccount { name: "eth1".into(), queues: vec![busy, idle], ..PortAccount::default() }
+    }
+
+    /// The skew that a capture with these settings reports.
+    fn skew_with(settings: AccountSettings) -> Option<Evidence> {
+        skew_of(skewed(), settings)
+    }
+
+    fn skew_of(port: PortAccount, settings: AccountSettings) -> Option<Evidence> {
         let findings = found_after(|snapshot| {
             (snapshot.account, snapshot.account_settings) = (vec![port.clone()], settings);
         });
@@ -185,6 +200,7 @@ mod tests {
         };
         assert_eq!(skew_with(settings), Some(expected));
         assert_eq!(skew_with(AccountSettings { workers: Some(1), ..settings }), None);
+        assert_eq!(skew_of(PortAccount { is_passive: true, ..skewed() }, settings), None);
         let unknown = skew_with(AccountSettings::default());
         assert!(matches!(unknown, Some(Evidence::SkewedQueues { mode: None, .. })), "{unknown:?}");
     }

@@ -45,6 +45,8 @@ pub struct PortAccount {
     pub name: String,
     /// Packets that the NIC or its driver dropped.
     pub dropped_before_xdp: u64,
+    /// Whether it was captured beside the host: its queues are CPUs or sockets, not receive queues.
+    pub is_passive: bool,
     /// Its queues.
     pub queues: Vec<QueueAccount>,
 }
