@@ -165,7 +165,7 @@ fn filter(diagnostic: &Diagnostic) -> Option<String> {
                 .into()
         }
         Diagnostic::FilterInboundOnly => {
-            "packets that the host sends are not seen where the interface is taken from it: `inbound` matches all packets, `outbound` none".into()
+            "packets that the host sends are not captured, because the interface is taken from it: `inbound` matches all packets, `outbound` none".into()
         }
         _ => return None,
     })
@@ -276,11 +276,11 @@ fn changes(diagnostic: &Diagnostic) -> Option<String> {
             until(recovery, "attached again")
         ),
         Diagnostic::XdpProgramAttached { program_id, program } => {
-            // Within a sandbox the name cannot be found out.
+            // A process in the sandbox cannot find out the name.
             let unnamed = match program {
                 Some(_) => String::new(),
                 None => format!(
-                    "; `bpftool prog show id {program_id}` names it, and wirecap_tap takes and drops none"
+                    "; `bpftool prog show id {program_id}` names it; a tap of wirecap (wirecap_tap) takes and drops none"
                 ),
             };
             format!(

@@ -286,7 +286,7 @@ fn array(error: &bpf::Error) -> Option<String> {
     match error {
         bpf::Error::Call { cause, .. } if cause.kind() == ErrorKind::OutOfMemory => Some(LESS_BLOCKS.into()),
         bpf::Error::Call { cause, .. } if cause.kind() == ErrorKind::ArgumentListTooLong => Some(
-            "; before Linux 6.0, a chunk and what describes all queues have 4 MiB each: lower -M or -R"
+            "; Linux before 6.0 allows 4 MiB for a chunk, and 4 MiB for the tables of all queues: lower -M or -R"
                 .into(),
         ),
         _ => None,
@@ -410,7 +410,7 @@ mod tests {
                     name: name(),
                     source: bpf::Error::Call { action: "create a map".into(), cause: large_value }.into(),
                 },
-                "have 4 MiB each: lower -M or -R",
+                "for the tables of all queues: lower -M or -R",
             ),
             (
                 Error::NotPacked { name: name(), reason: PackingRefusal::Sending },

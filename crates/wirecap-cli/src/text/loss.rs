@@ -60,11 +60,11 @@ pub(crate) struct Losses {
     lost: LossCounts,
     /// In the NIC or its driver, before the XDP program.
     dropped_before_xdp: u64,
-    /// What those were longer than that were too long.
+    /// What packets that were too long did not fit into.
     bound: LengthBound,
 }
 
-/// What a packet that is not lost has to fit into.
+/// What a packet has to fit into.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum LengthBound {
     /// A cell, which might be larger.

@@ -174,5 +174,9 @@ fn an_xdp_program_without_a_name_comes_with_the_way_to_it() {
     let text = |program| describe(&Diagnostic::XdpProgramAttached { program_id: 8, program });
     assert!(text(Some("drop".into())).contains("the XDP program drop (id 8), which gets packets first"));
     assert!(text(Some("drop".into())).ends_with("are not captured"));
-    assert!(text(None).ends_with("`bpftool prog show id 8` names it, and wirecap_tap takes and drops none"));
+    assert!(
+        text(None).ends_with(
+            "`bpftool prog show id 8` names it; a tap of wirecap (wirecap_tap) takes and drops none"
+        )
+    );
 }
