@@ -60,7 +60,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
             NotTapped, OnlyPassive, Packed, PassiveQueues, PortTwice, QueueSet, TooMany,
         },
         diagnostic::{
-            PackingRefusal::{Keeping, Rings, Sending},
+            PackingRefusal::{Rings, Sending},
             TapRefusal::{FewChunks, SeveralWorkers, SmallChunks},
         },
     };
@@ -78,7 +78,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
                 | MuchMemory { .. }
                 | NoPort
                 | NoWorker
-                | NotPacked { reason: Keeping | Rings | Sending, .. }
+                | NotPacked { reason: Rings | Sending, .. }
                 | NotTapped { reason: FewChunks | SeveralWorkers { .. } | SmallChunks { .. }, .. }
                 | PortTwice(_)
                 | Interface(NameInvalid { .. } | NameTooLong(_))

@@ -165,7 +165,9 @@ fn filter(diagnostic: &Diagnostic) -> Option<String> {
                 .into()
         }
         Diagnostic::FilterInboundOnly => {
-            "packets that the host sends are not captured, because the interface is taken from it: `inbound` matches all packets, `outbound` none".into()
+            "packets that the host sends are not captured, because the interface is taken from it: `inbound` matches all packets, \
+             `outbound` none"
+                .into()
         }
         _ => return None,
     })

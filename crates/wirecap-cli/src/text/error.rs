@@ -283,14 +283,15 @@ fn socket(error: &XskError) -> Option<String> {
 
 /// What helps if the kernel does not make an array.
 fn array(error: &bpf::Error) -> Option<String> {
-    match error {
-        bpf::Error::Call { cause, .. } if cause.kind() == ErrorKind::OutOfMemory => Some(LESS_BLOCKS.into()),
-        bpf::Error::Call { cause, .. } if cause.kind() == ErrorKind::ArgumentListTooLong => Some(
+    let bpf::Error::Call { cause, .. } = error else { return None };
+    let remedy = match cause.kind() {
+        ErrorKind::OutOfMemory => LESS_BLOCKS,
+        ErrorKind::ArgumentListTooLong => {
             "; Linux before 6.0 allows 4 MiB for a chunk, and 4 MiB for the tables of all queues: lower -M or -R"
-                .into(),
-        ),
-        _ => None,
-    }
+        }
+        _ => return None,
+    };
+    Some(remedy.into())
 }
 
 fn packed(error: &PackedError) -> Option<String> {

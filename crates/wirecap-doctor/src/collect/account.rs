@@ -44,32 +44,31 @@ struct PortRecord {
 
 #[derive(Deserialize)]
 struct QueueRecord {
-    #[serde(default, rename = "mode")]
-    recipient: Recipient,
+    #[serde(default)]
+    mode: QueueMode,
     #[serde(flatten)]
     account: QueueAccount,
 }
 
-/// Who gets the packets of a queue.
+/// How the packets of a queue were got, as far as it matters here.
 #[derive(Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Recipient {
-    /// The host: the queue was added after the start.
+enum QueueMode {
+    /// They were left to the host: the queue was added after the start.
     Host,
-    /// A tap, beside the host.
+    /// By a tap, beside the host.
     Tap,
-    /// Sockets, beside the host.
+    /// By AF_PACKET, beside the host.
     Packet,
     #[default]
     #[serde(other)]
-    Capture,
+    Other,
 }
 
 impl From<PortRecord> for PortAccount {
     fn from(PortRecord { name, dropped_before_xdp, queues }: PortRecord) -> Self {
-        let is_passive =
-            queues.iter().any(|queue| matches!(queue.recipient, Recipient::Tap | Recipient::Packet));
-        let captured = queues.into_iter().filter(|queue| queue.recipient != Recipient::Host);
+        let is_passive = queues.iter().any(|queue| matches!(queue.mode, QueueMode::Tap | QueueMode::Packet));
+        let captured = queues.into_iter().filter(|queue| queue.mode != QueueMode::Host);
         Self { name, dropped_before_xdp, is_passive, queues: captured.map(|queue| queue.account).collect() }
     }
 }
