@@ -6,16 +6,15 @@
 //!      └── no room: dropped, or the oldest in its place: waiting_full
 //! ```
 //!
-//! Rules: each packet keeps its own age. And while there is room, no group of sources holds more of it than
-//! is left, so that a source that sends to addresses without a host leaves room for the packets of others.
+//! Rules: each packet keeps its own age. And while there is room, no source holds more of it than is left, so
+//! that a source that sends to addresses without a host leaves room for the packets of others.
 
 use std::{
-    collections::{VecDeque, hash_map::RandomState},
-    hash::BuildHasher,
+    collections::{HashMap, VecDeque, hash_map::Entry},
     time::{Duration, Instant},
 };
 
-use crate::neighbours::{HopStatus, UnresolvedHop};
+use crate::neighbours::{HopStatus, Source, UnresolvedHop};
 
 /// Packets that may wait.
 const MAX_WAITING: usize = 256;
@@ -23,8 +22,6 @@ const MAX_WAITING: usize = 256;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long one waits at least before another takes its place: an answer comes within milliseconds.
 const CHANCE: Duration = Duration::from_millis(100);
-/// Groups of sources. Those in the same group share.
-const GROUPS: usize = 256;
 
 /// A packet that waits.
 #[derive(Debug)]
@@ -38,10 +35,8 @@ struct ParkedPacket<P> {
 #[derive(Debug)]
 pub(crate) struct WaitingRoom<P> {
     packets: VecDeque<ParkedPacket<P>>,
-    /// How many are of each group of sources.
-    of_group: [u16; GROUPS],
-    /// Random, so that no sender can guess groups.
-    hasher: RandomState,
+    /// How many are of each source. INVARIANT: has only sources with packets, so [`MAX_WAITING`] at most.
+    of_source: HashMap<Source, usize>,
 }
 
 /// Whether one more packet may wait.
@@ -66,7 +61,7 @@ pub enum Outcome {
 
 impl<P> WaitingRoom<P> {
     pub(crate) fn new() -> Self {
-        Self { packets: VecDeque::new(), of_group: [0; GROUPS], hasher: RandomState::new() }
+        Self { packets: VecDeque::new(), of_source: HashMap::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -77,7 +72,7 @@ impl<P> WaitingRoom<P> {
     pub(crate) fn admit(&mut self, pending: UnresolvedHop, now: Instant) -> Admission<P> {
         let room = MAX_WAITING - self.packets.len();
         if room > 0 {
-            let own = usize::from(self.of_group[self.group(pending)]);
+            let own = self.of_source.get(&pending.source).copied().unwrap_or(0);
             return if own <= room { Admission::Free } else { Admission::Full };
         }
         let had_its_chance = |oldest: &ParkedPacket<P>| now.duration_since(oldest.since) >= CHANCE;
@@ -91,8 +86,7 @@ impl<P> WaitingRoom<P> {
     /// Puts in a packet.
     pub(crate) fn put(&mut self, packet: P, pending: UnresolvedHop, now: Instant) {
         debug_assert!(self.packets.len() < MAX_WAITING);
-        let group = self.group(pending);
-        self.of_group[group] += 1;
+        *self.of_source.entry(pending.source).or_insert(0) += 1;
         self.packets.push_back(ParkedPacket { packet, pending, since: now });
     }
 
@@ -126,18 +120,18 @@ impl<P> WaitingRoom<P> {
 
     /// Takes out all.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = P> + use<P> {
-        self.of_group = [0; GROUPS];
+        self.of_source.clear();
         std::mem::take(&mut self.packets).into_iter().map(|waiting| waiting.packet)
     }
 
-    fn group(&self, pending: UnresolvedHop) -> usize {
-        self.hasher.hash_one(pending.source) as usize % GROUPS
-    }
-
-    /// One that was taken out leaves its group.
+    /// One that was taken out counts no longer.
     fn leave(&mut self, waiting: ParkedPacket<P>) -> P {
-        let group = self.group(waiting.pending);
-        self.of_group[group] -= 1;
+        if let Entry::Occupied(mut own) = self.of_source.entry(waiting.pending.source) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
         waiting.packet
     }
 }
@@ -194,21 +188,19 @@ mod tests {
         assert!(room.is_overdue(begun + ms(5_900)));
         assert_eq!((room.settle(begun + ms(5_900), look_up(None))), [("to b", Outcome::Lost)]);
         assert_eq!((room.settle(begun + ms(6_000), |_| HopStatus::Silent)), [("to c", Outcome::Lost)]);
-        assert!(room.is_empty());
+        assert!(room.is_empty() && room.of_source.is_empty());
     }
 
     #[test]
     fn one_source_takes_half_and_others_find_room() {
         let (mut room, now) = (WaitingRoom::new(), Instant::now());
         assert_eq!(fill(&mut room, 1, now), MAX_WAITING / 2 + 1);
-        // A source of an empty group, since two sources may share a group.
-        let stranger = |room: &WaitingRoom<u32>| {
-            (2..).find(|&source| room.of_group[room.group(pending(source, 1))] == 0).unwrap()
-        };
-        let second = stranger(&room);
-        assert!(fill(&mut room, second, now) > MAX_WAITING / 5);
-        let third = stranger(&room);
-        assert!(matches!(room.admit(pending(third, 1), now), Admission::Free));
+        // Whatever its address.
+        for source in 2..10_000 {
+            assert!(matches!(room.admit(pending(source, 1), now), Admission::Free), "{source}");
+        }
+        assert!(fill(&mut room, 2, now) > MAX_WAITING / 5);
+        assert!(matches!(room.admit(pending(3, 1), now), Admission::Free));
     }
 
     #[test]
@@ -224,6 +216,6 @@ mod tests {
         assert_eq!(oldest, 0);
         room.put(7, pending(20_000, 1), now + CHANCE);
         assert_eq!(room.take_all().count(), MAX_WAITING);
-        assert!(room.of_group.iter().all(|&packets| packets == 0));
+        assert!(room.of_source.is_empty());
     }
 }
