@@ -44,12 +44,12 @@ pub enum Error {
     Geometry(#[from] GeometryError),
     /// Some workers would never get a packet.
     #[error(
-        "more workers ({workers}) than receive queues ({queues}): in basic mode a worker without a queue gets nothing"
+        "more workers ({workers}) than queues or cores that packets come by ({queues}): in basic mode a worker without one gets nothing"
     )]
     IdleWorkers {
         /// Workers asked for.
         workers: usize,
-        /// Receive queues of all ports.
+        /// Receive queues of all ports, and cores of taps.
         queues: usize,
     },
     /// A set of buddies names a worker that is not there, or that is in a set already.

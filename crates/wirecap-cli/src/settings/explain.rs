@@ -1,7 +1,11 @@
 //! Errors in terms of a file of settings.
 
-use wirecap::Error;
+use wirecap::{
+    Error,
+    diagnostic::{PackingRefusal, TapRefusal},
+};
 use wirecap_core::GeometryError;
+use wirecap_sys::packed::PackedError;
 
 use crate::{
     exit::{self, Exit, WrongFile, WrongSettings},
@@ -53,6 +57,20 @@ fn concerned(error: &anyhow::Error) -> &'static [Setting] {
         Some(Error::LittleMemory { .. } | Error::MuchMemory { .. }) => {
             &[Setting::PoolSize, Setting::CellsPerChunk]
         }
+        Some(Error::OnlyPassive { .. }) => &[Setting::XdpMode, Setting::Ports],
+        Some(Error::NotPacked { reason: PackingRefusal::Rings, .. }) => &[Setting::RingEntries],
+        Some(Error::NotPacked { reason: PackingRefusal::Sending, .. }) => &[Setting::XdpMode],
+        Some(Error::NotTapped { reason: TapRefusal::SeveralWorkers { .. }, .. }) => {
+            &[Setting::Fanout, Setting::Workers]
+        }
+        Some(
+            Error::NotTapped { reason: TapRefusal::SmallChunks { .. }, .. }
+            | Error::Packed { source: PackedError::SmallBlock { .. }, .. },
+        ) => &[Setting::CellsPerChunk],
+        Some(
+            Error::NotTapped { reason: TapRefusal::FewChunks, .. }
+            | Error::Packed { source: PackedError::FewBlocks { .. }, .. },
+        ) => &[Setting::PoolSize],
         Some(Error::Filter(_)) => &[Setting::Filter, Setting::Pass, Setting::Drop],
         _ => &[],
     }

@@ -33,6 +33,8 @@ settings! {
     Filter = "filter", "--filter";
     Unmatched = "unmatched", "--unmatched";
     Mode = "mode", "-T";
+    XdpMode = "xdp_mode", "--xdp-mode";
+    Fanout = "fanout", "--fanout";
     CaptureThreads = "capture_threads", "--capture-threads";
     CaptureCores = "capture_cores", "--capture-cores";
     CellsPerChunk = "cells_per_chunk", "-M";

@@ -3,6 +3,7 @@
 use std::fs;
 
 use clap::Parser;
+use wirecap::Fanout;
 use wirecap_sandbox::Sandbox;
 
 use super::*;
@@ -114,6 +115,42 @@ fn values_without_a_meaning_have_a_line_a_column_and_a_key() {
     assert_eq!(refused, "t.toml:6:14: keep_files: counts the file that is written, too: keep two or more");
     let twice = refusal("[capture]\nports = ['eth1', 'eth1']\n", "");
     assert!(twice.starts_with("t.toml:2:9: ports: eth1 is named twice"), "{twice}");
+}
+
+#[test]
+fn what_an_interface_does_not_take_has_the_place_of_its_setting() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.toml");
+    let file = "[capture]\nports = ['eth1']\nxdp_mode = 'packed'\nfanout = 'hash'\nring_entries = 512\npool_size = 'chunks:1'\n\
+                cells_per_chunk = 2\n";
+    fs::write(&path, file).unwrap();
+    let words = ["wirecap", "capture", "--config", path.to_str().unwrap()];
+    let Command::Capture(flags) = Flags::try_parse_from(words).expect("flags").command else {
+        unreachable!()
+    };
+    let Sourced { sources, .. } = flags.into_settings(|_| true).unwrap();
+    let name = || "eth1".to_owned();
+    let (not_packed, not_tapped) = (
+        |reason| Error::NotPacked { name: name(), reason },
+        |reason| Error::NotTapped { name: name(), reason },
+    );
+    let packed = |source| Error::Packed { name: name(), source };
+    for (error, place) in [
+        (Error::OnlyPassive { name: name(), reason: None }, "3:12: xdp_mode"),
+        (not_packed(PackingRefusal::Sending), "3:12: xdp_mode"),
+        (not_packed(PackingRefusal::Rings), "5:16: ring_entries"),
+        (not_tapped(TapRefusal::SeveralWorkers { fanout: Fanout::Hash }), "4:10: fanout"),
+        (not_tapped(TapRefusal::SmallChunks { least_bytes: 131_072 }), "7:19: cells_per_chunk"),
+        (not_tapped(TapRefusal::FewChunks), "6:13: pool_size"),
+        (packed(PackedError::SmallBlock { block_bytes: 4096 }), "7:19: cells_per_chunk"),
+        (packed(PackedError::FewBlocks { blocks: 1 }), "6:13: pool_size"),
+    ] {
+        let unplaced = text::error::of_capture(&error);
+        let explained = explain(error.into(), &sources);
+        assert_eq!(exit::code_of(&explained), Exit::Usage, "{explained}");
+        let expected = format!("t.toml:{place}: {unplaced}");
+        assert!(explained.to_string().ends_with(&expected), "{explained}\n{expected}");
+    }
 }
 
 #[test]
