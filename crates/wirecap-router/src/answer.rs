@@ -7,11 +7,12 @@
 //!
 //! Rule: no error waits. It is sent at once by the port that the packet came in by, or not at all.
 
-use std::time::Instant;
-
 use wirecap_headers::Layout;
 
-use crate::{DropCause, IcmpProblem, IcmpSource, Offender, Route, addresses::is_link_local, router::Router};
+use crate::{
+    DropCause, IcmpProblem, IcmpSource, Offender, Route, addresses::is_link_local, router::Router,
+    source::Source,
+};
 
 /// How the sender of a discarded packet is informed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +38,13 @@ pub(crate) struct DroppedPacket<'f> {
 }
 
 impl Router {
-    /// Answers a packet. The frame of an error is written in place of what `into` holds.
+    /// Answers a packet, if `may_send` allows one more error about this problem to this source. The frame of
+    /// an error is written in place of what `into` holds.
     pub(crate) fn answer<'w>(
         &self,
         discarded: &DroppedPacket<'_>,
         mtus: &[usize],
-        now: Instant,
+        may_send: impl FnOnce(IcmpProblem, Source) -> bool,
         into: &'w mut Vec<u8>,
     ) -> Answer<'w> {
         let &DroppedPacket { data, len, from, cause } = discarded;
@@ -55,7 +57,9 @@ impl Router {
         }
         let Some(address) = self.addresses.for_sender(from, sender) else { return Answer::Suppressed };
         let source = IcmpSource { mac: self.macs[from], address };
-        if self.error_limit.allows(now) && offender.answer(problem, source, into) {
+        if may_send(problem, Source::new(from, offender.sender_mac(), sender))
+            && offender.answer(problem, source, into)
+        {
             Answer::Error(into)
         } else {
             Answer::Suppressed

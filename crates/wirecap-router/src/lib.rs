@@ -5,6 +5,7 @@
 //!        │
 //!        ├── Router       the same for all workers: Routes, ports and their addresses, TTL, filter          routes/, router.rs
 //!        ├── ICMP errors  which packets are answered, how, and how often                         answer.rs, icmp/, limit.rs
+//!        ├── fairness     sources of packets, and what each may have of what is scarce               source.rs, shares.rs
 //!        ├── waiting      packets whose next hop is asked for                                             waiting_room.rs
 //!        └── next hops    their Ethernet addresses ◄── table ── a thread ◄──► the kernel                      neighbours/
 //! ```
@@ -25,6 +26,8 @@ mod route_problem;
 mod router;
 mod routes;
 mod running;
+mod shares;
+mod source;
 mod validity;
 mod waiting_room;
 mod worker;

@@ -1,16 +1,59 @@
-//! How many ICMP errors may be sent: a number each second, and some more at once.
+//! How many ICMP errors may be sent: a number each second, and some more at once; and to each source some of
+//! these, so that one does not use them all up.
+//!
+//! Rule: errors about packets that are too long are limited for each source only, as in the kernel
+//! (`icmpv4_mask_allow`, `icmpv6_mask_allow`). A connection whose path MTU is not found stalls.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
+
+use crate::{IcmpProblem, shares::Shares, source::Source};
 
 /// ICMP errors a second, all workers together, as the kernel's `icmp_msgs_per_sec`.
 const ERRORS_PER_SECOND: u64 = 1000;
 /// ICMP errors at once after a while without any, as the kernel's `icmp_msgs_burst`.
 const BURST: u64 = 50;
 
+/// Errors that a worker may send to one source in a period.
+const ERRORS_PER_PERIOD: u8 = 10;
+const PERIOD: Duration = Duration::from_millis(100);
+
 const INTERVAL_NS: u64 = 1_000_000_000 / ERRORS_PER_SECOND;
+
+/// What each source may have of one worker's errors.
+#[derive(Debug)]
+pub(crate) struct ErrorShares {
+    about_too_long: Shares,
+    /// Of the errors that [`Limit`] allows.
+    about_others: Shares,
+}
+
+impl ErrorShares {
+    pub(crate) fn new() -> Self {
+        let shares = || Shares::new(PERIOD, ERRORS_PER_PERIOD);
+        Self { about_too_long: shares(), about_others: shares() }
+    }
+
+    /// Whether one more error may be sent to a source.
+    pub(crate) fn allows(
+        &mut self,
+        problem: IcmpProblem,
+        source: Source,
+        limit: &Limit,
+        now: Instant,
+    ) -> bool {
+        match problem {
+            IcmpProblem::TooLong { .. } => self.about_too_long.take(source, now),
+            // A source whose share is used up takes no token, and without a token none loses its share.
+            _ => {
+                let others = &mut self.about_others;
+                others.is_left(source, now) && limit.allows(now) && others.take(source, now)
+            }
+        }
+    }
+}
 
 /// A bucket of tokens, kept as the time at which it is full again. All workers have the same.
 #[derive(Debug)]

@@ -24,7 +24,8 @@ use crate::{
     DropCause, Error, NextHop, Route, Routes,
     addresses::Addresses,
     limit::Limit,
-    neighbours::{Hop, Source, UnresolvedHop},
+    neighbours::{Hop, UnresolvedHop},
+    source::Source,
     valid_ip,
 };
 
@@ -221,7 +222,8 @@ impl Router {
             return Err(DropCause::TooLong);
         }
         let hop = |address| {
-            let source = Source::new(from, source);
+            let mac = MacAddress::source_of(data).unwrap_or(MacAddress([0; 6]));
+            let source = Source::new(from, mac, source);
             Receiver::Hop(UnresolvedHop { hop: Hop { port, address }, source })
         };
         let to = match next_hop {

@@ -14,7 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::neighbours::{HopStatus, Source, UnresolvedHop};
+use crate::{
+    neighbours::{HopStatus, UnresolvedHop},
+    source::Source,
+};
 
 /// Packets that may wait.
 const MAX_WAITING: usize = 256;
@@ -138,18 +141,18 @@ impl<P> WaitingRoom<P> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::IpAddr;
 
     use wirecap_headers::MacAddress;
 
     use super::*;
-    use crate::neighbours::{Hop, Source};
+    use crate::neighbours::Hop;
 
     const MAC: HopStatus = HopStatus::Mac(MacAddress([2, 0, 0, 0, 0, 1]));
 
     /// A packet of `source` that waits for the next hop `hop`.
     fn pending(source: u32, hop: u8) -> UnresolvedHop {
-        let source = Source::new(0, Ipv4Addr::from_bits(0x0a00_0000 + source).into());
+        let source = Source::v4(0, 0x0a00_0000 + source);
         UnresolvedHop { hop: Hop { port: 1, address: IpAddr::from([198, 51, 100, hop]) }, source }
     }
 

@@ -18,6 +18,7 @@ use wirecap_headers::MAX_VLAN_TAGS;
 use crate::{
     Admission, Answer, DropCause, MAX_ICMP_ERROR_LEN, Outcome, Router,
     answer::DroppedPacket,
+    limit::ErrorShares,
     neighbours::{HopStatus, NextHopCache, Resolver, UnresolvedHop},
     router::{Receiver, WholePacket},
     waiting_room::WaitingRoom,
@@ -90,6 +91,8 @@ pub struct RouterWorker<P> {
     mtus: Vec<usize>,
     /// The frame of the last ICMP error, its memory used again.
     error: Vec<u8>,
+    /// What each source may have of the errors.
+    error_shares: ErrorShares,
     /// Waiting packets have not been looked up in the newest table of next hops.
     has_news: bool,
     /// When the batch began.
@@ -104,6 +107,7 @@ impl<P> RouterWorker<P> {
             waiting: WaitingRoom::new(),
             mtus: vec![usize::MAX; router.macs.len()],
             error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + MAX_ICMP_ERROR_LEN),
+            error_shares: ErrorShares::new(),
             has_news: false,
             now: Instant::now(),
         }
@@ -156,7 +160,9 @@ impl<P> RouterWorker<P> {
     #[cold]
     pub fn answer(&mut self, data: &[u8], len: usize, from: usize, cause: DropCause) -> Answer<'_> {
         let discarded = DroppedPacket { data, len, from, cause };
-        self.router.answer(&discarded, &self.mtus, self.now, &mut self.error)
+        let (router, shares, now) = (&self.router, &mut self.error_shares, self.now);
+        let may_send = |problem, source| shares.allows(problem, source, &router.error_limit, now);
+        router.answer(&discarded, &self.mtus, may_send, &mut self.error)
     }
 
     /// Whether a packet may wait. Unless the answer is [`Admission::Full`], it has to be parked, or dropped.

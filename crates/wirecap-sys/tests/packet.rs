@@ -68,7 +68,7 @@ impl Reader {
 
     /// A block that is there.
     fn look(&mut self) -> Option<Handover> {
-        let block = self.socket.receive(|_| true)?;
+        let block = self.socket.receive(u64::MAX, |_| true)?;
         let mut filler = self.pool.filler().expect("an attached block");
         assert!(filler.fill_block(block));
         filler.finish();

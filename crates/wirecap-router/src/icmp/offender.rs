@@ -94,7 +94,7 @@ impl<'f> Offender<'f> {
         self.ip.version()
     }
 
-    pub(super) fn sender_mac(&self) -> MacAddress {
+    pub(crate) fn sender_mac(&self) -> MacAddress {
         self.mac.address()
     }
 

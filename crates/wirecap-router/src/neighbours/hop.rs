@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use wirecap_headers::MacAddress;
 
-use super::source::Source;
+use crate::source::Source;
 
 /// A next hop: a port, and an address on its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Hop, Source};
+use super::Hop;
+use crate::source::Source;
 
 /// Most next hops that are asked for at once: a quarter of what the kernel keeps by default (gc_thresh3), so
 /// that the host can still ask for its own.
@@ -95,7 +96,7 @@ impl HopRequests {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
     use super::*;
 
@@ -104,7 +105,7 @@ mod tests {
     }
 
     fn source(number: u8) -> Source {
-        Source::new(0, IpAddr::from([192, 0, 2, number]))
+        Source::v4(0, [192, 0, 2, number])
     }
 
     /// Full of hops that `sources` sources want in turn, a millisecond apart; and the time of the next one.
@@ -147,7 +148,7 @@ mod tests {
     fn among_sources_with_one_hop_each_the_oldest_goes() {
         let (asked, _) = full(MAX_ASKED);
         let begun = asked.hops[0].since;
-        let stranger = Source::new(1, IpAddr::from([192, 0, 2, 1]));
+        let stranger = Source::v4(1, [192, 0, 2, 1]);
         assert_eq!(asked.room(stranger, begun), Room::None);
         assert_eq!(asked.room(stranger, begun + CHANCE), Room::InsteadOf(hop(0)));
     }

@@ -11,7 +11,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | what is known, asked for, silent | [`next_hops`] |
-//! | which are asked for when many are wanted | [`asked`], [`source`], [`restraint`] |
+//! | which are asked for when many are wanted | [`hop_requests`], [`restraint`] |
 //! | the thread, its way to the kernel, and to the workers | [`resolver`], [`channel`] |
 //!
 //! Rules: a worker never waits for the thread. It reads a table of its own, and takes a new one when there is
@@ -25,7 +25,6 @@ mod hop_requests;
 pub(crate) mod next_hops;
 mod resolver;
 mod restraint;
-mod source;
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -35,6 +34,7 @@ use std::{
 
 #[cfg(test)]
 pub(crate) use self::channel::ResolverEnd;
+pub(crate) use self::hop::{Hop, HopStatus};
 use self::{
     channel::{WorkerEnd, channel},
     counts::count,
@@ -45,10 +45,6 @@ use self::{
 pub use self::{
     counts::{NextHopCounts, NextHopReport},
     hop::UnresolvedHop,
-};
-pub(crate) use self::{
-    hop::{Hop, HopStatus},
-    source::Source,
 };
 use crate::Error;
 

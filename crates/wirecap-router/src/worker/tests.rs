@@ -251,16 +251,44 @@ fn a_filter_decides_after_the_header_and_before_the_route() {
 #[test]
 fn a_flood_of_errors_is_suppressed_until_time_passes() {
     let mut world = World::new();
-    let frame = to([8, 8, 8, 8]);
-    let errors = |world: &mut World| {
-        let answers = (0..1_000).map(|_| {
-            matches!(world.worker.answer(&frame, frame.len(), 0, DropCause::NoRoute), Answer::Error(_))
-        });
+    let from = |host| v4([192, 0, 2, host], [8, 8, 8, 8], 64, 26);
+    let errors = |world: &mut World, hosts: std::ops::Range<u8>| {
+        let frames = hosts.map(from).cycle().take(1_000);
+        let answers = frames.map(|frame| is_answered(world, &frame, DropCause::NoRoute));
         answers.filter(|is_sent| *is_sent).count()
     };
-    assert_eq!((errors(&mut world), errors(&mut world)), (50, 0));
+    assert_eq!((errors(&mut world, 1..100), errors(&mut world, 1..100)), (50, 0));
     world.pass(10);
-    assert_eq!(errors(&mut world), 10);
+    assert_eq!(errors(&mut world, 1..100), 10);
+    world.pass(100);
+    assert_eq!((errors(&mut world, 1..2), errors(&mut world, 1..2)), (10, 0), "the share of one source");
+    // Some may be in one group.
+    assert!(errors(&mut world, 2..100) >= 38, "what is left is for others");
+}
+
+#[test]
+fn a_flood_leaves_others_the_errors_by_which_they_find_their_path_mtu() {
+    let mut world = World::new();
+    let mut found = 0;
+    for host in 1..=100 {
+        // By many sources, so that it uses up all errors.
+        for (number, scanner) in (101..=200).cycle().take(1_000).enumerate() {
+            let frame = v4([192, 0, 2, scanner], [8, 8, 8, number as u8], 64, 26);
+            is_answered(&mut world, &frame, DropCause::NoRoute);
+        }
+        let long = v4([192, 0, 2, host], [203, 0, 113, 5], 64, 1_200);
+        found += usize::from(is_answered(&mut world, &long, DropCause::TooLong));
+        world.pass(100);
+    }
+    assert_eq!(found, 100);
+    // They are not without a limit, either.
+    let long = v4([192, 0, 2, 1], [203, 0, 113, 5], 64, 1_200);
+    let sent = (0..1_000).filter(|_| is_answered(&mut world, &long, DropCause::TooLong));
+    assert_eq!(sent.count(), 10);
+}
+
+fn is_answered(world: &mut World, frame: &[u8], cause: DropCause) -> bool {
+    matches!(world.worker.answer(frame, frame.len(), 0, cause), Answer::Error(_))
 }
 
 #[test]

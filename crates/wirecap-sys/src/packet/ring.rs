@@ -31,6 +31,9 @@ const VLAN_TAG_BYTES: usize = 4;
 const VLAN_TAG_OFFSET: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const NS_PER_S: u64 = 1_000_000_000;
+/// A clock that goes back by more than this was set back. That one core puts its packet into the ring behind
+/// that of another changes the order of times by less.
+const SET_BACK_NS: u64 = 10_000_000;
 /// Our own mark in `tp_status`, a bit that the kernel does not use: the packet is unwanted.
 const LEFT_OUT: u32 = 1 << 24;
 
@@ -116,8 +119,9 @@ impl BlockRing {
     }
 
     /// Makes a block that the kernel has handed over ready to be read: puts the VLAN tags back that the
-    /// kernel took out of the frames, drops packets that `keep` rejects, makes times strictly increase, and
-    /// counts packets and captured bytes. `last_ns` is the time of the packet before.
+    /// kernel took out of the frames, drops packets that `keep` rejects, makes times strictly increase unless
+    /// the clock was set back, and counts packets and captured bytes. `last_ns` is the time of the packet
+    /// before, `now_ns` the present.
     ///
     /// # Safety
     /// The kernel has handed the block over, and it has no reader yet.
@@ -125,6 +129,7 @@ impl BlockRing {
         &self,
         block: u32,
         last_ns: &mut u64,
+        now_ns: u64,
         mut keep: impl FnMut(&CandidatePacket<'_>) -> bool,
     ) -> (u32, u32) {
         let (mut packets, mut bytes) = (0, 0);
@@ -142,7 +147,7 @@ impl BlockRing {
             let changed = if kept {
                 packets += 1;
                 bytes += header.tp_snaplen;
-                make_later(&mut header, last_ns)
+                make_later(&mut header, last_ns, now_ns)
             } else {
                 header.tp_status |= LEFT_OUT;
                 true
@@ -188,9 +193,13 @@ fn time_ns(header: &libc::tpacket3_hdr) -> u64 {
 }
 
 /// Cores have the time from the same clock, but put packets into a ring in no certain order, and two may have
-/// the same time: a packet is then 1 ns later than the one before. Returns whether the header was changed.
-fn make_later(header: &mut libc::tpacket3_hdr, last_ns: &mut u64) -> bool {
-    let (stamped, least) = (time_ns(header), *last_ns + 1);
+/// the same time: a packet is then 1 ns later than the one before. Unless that one came in what is the future
+/// now: the clock was set back. Returns whether the header was changed.
+fn make_later(header: &mut libc::tpacket3_hdr, last_ns: &mut u64, now_ns: u64) -> bool {
+    let stamped = time_ns(header);
+    let is_in_future = last_ns.saturating_sub(now_ns) > SET_BACK_NS;
+    let was_set_back = is_in_future && last_ns.saturating_sub(stamped) > SET_BACK_NS;
+    let least = if was_set_back { 0 } else { *last_ns + 1 };
     *last_ns = stamped.max(least);
     if stamped < least {
         header.tp_sec = (least / NS_PER_S) as u32;
@@ -361,5 +370,50 @@ impl<'a> Iterator for BlockPackets<'a> {
             timestamp_ns: time_ns(&header),
             direction: if packet_type == libc::PACKET_OUTGOING { Direction::Out } else { Direction::In },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600 * NS_PER_S;
+    const START: u64 = 1_000_000 * NS_PER_S;
+
+    /// The times of packets with these stamps, each of which is looked at when the clock shows the time
+    /// beside it.
+    fn times(stamps_and_clock: &[(u64, u64)]) -> Vec<u64> {
+        let mut last_ns = 0;
+        let made_later = |&(stamp, now_ns): &(u64, u64)| {
+            // SAFETY: a header is plain numbers.
+            let mut header: libc::tpacket3_hdr = unsafe { std::mem::zeroed() };
+            (header.tp_sec, header.tp_nsec) = ((stamp / NS_PER_S) as u32, (stamp % NS_PER_S) as u32);
+            let changed = make_later(&mut header, &mut last_ns, now_ns);
+            assert_eq!(changed, time_ns(&header) != stamp);
+            assert_eq!(last_ns, time_ns(&header));
+            last_ns
+        };
+        stamps_and_clock.iter().map(made_later).collect()
+    }
+
+    #[test]
+    fn times_increase_although_cores_put_packets_in_out_of_order() {
+        let now = START + HOUR;
+        let stamps = [START, START, START + 5, START + 3, START + 9].map(|stamp| (stamp, now));
+        assert_eq!(times(&stamps), [START, START + 1, START + 5, START + 6, START + 9]);
+        // A core that was stopped before it put its packet in.
+        let late = [START + NS_PER_S, START, START + 2 * NS_PER_S].map(|stamp| (stamp, now));
+        assert_eq!(times(&late), [START + NS_PER_S, START + NS_PER_S + 1, START + 2 * NS_PER_S]);
+    }
+
+    #[test]
+    fn times_go_back_with_a_clock_that_was_set_back() {
+        let back = START - HOUR;
+        let stamps = [START, START + 7, back, back, back + 5];
+        // The block is looked at after the clock was set.
+        assert_eq!(times(&stamps.map(|stamp| (stamp, back + 9)))[2..], [back, back + 1, back + 5]);
+        // By less than what changes the order of packets, it is not seen, and times go on.
+        let slewed = [START, START - 1_000].map(|stamp| (stamp, START - 900));
+        assert_eq!(times(&slewed), [START, START + 1]);
     }
 }

@@ -255,8 +255,13 @@ impl PacketSocket {
     }
 
     /// Takes the next block, if the kernel has handed it over. Packets that `keep` does not want are as if
-    /// they had not been there.
-    pub fn receive(&mut self, keep: impl FnMut(&CandidatePacket<'_>) -> bool) -> Option<FilledBlock> {
+    /// they had not been there. `now_ns` is the present, in nanoseconds since 1970 (UTC), by which a clock
+    /// that was set back is known.
+    pub fn receive(
+        &mut self,
+        now_ns: u64,
+        keep: impl FnMut(&CandidatePacket<'_>) -> bool,
+    ) -> Option<FilledBlock> {
         let pool = self.pool.filter(|_| self.is_ready())?;
         let block = self.next_filled;
         // It counts as received from here on, also if `keep` panics: it must not be written once more.
@@ -264,7 +269,7 @@ impl PacketSocket {
         self.given -= 1;
         // SAFETY: the kernel has handed the block over (`is_ready`), and it was received just now for the
         // first time since, so the pool has made no token for it.
-        let (packets, bytes) = unsafe { self.ring.receive(block, &mut self.last_ns, keep) };
+        let (packets, bytes) = unsafe { self.ring.receive(block, &mut self.last_ns, now_ns, keep) };
         Some(FilledBlock::new(pool, packets, bytes))
     }
 

@@ -7,6 +7,7 @@
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -238,8 +239,12 @@ fn errors_about_a_flood_are_limited() {
     let running = route(&cable, TABLE, &["--workers", "2"]);
     let mut wire = Wire::new(&cable);
     let listener = cable.listen("packet:l0", "told.pcapng", &["icmp[icmptype] == icmp-timxceed"]);
-    // Many flows, so that both workers get some.
-    let packet = |port: u64| v4(0, 17, [198, 51, 100, 1], &[0xc0, port as u8, 0x82, 0x35, 0, 8, 0, 0]);
+    // Many sources and flows, so that both workers get some.
+    let packet = |number: u64| {
+        let udp = [0xc0, number as u8, 0x82, 0x35, 0, 8, 0, 0];
+        [&v4(0, 17, [198, 51, 100, 1], &udp)[..12], &[192, 0, 2, 10 + number as u8, 198, 51, 100, 1], &udp]
+            .concat()
+    };
     let begun = Instant::now();
     (0..FLOOD).for_each(|number| wire.send(&packet(number % 64)));
     cable.assert_ping(1, &["198.51.100.1"]);
@@ -257,6 +262,41 @@ fn errors_about_a_flood_are_limited() {
     assert_eq!((packets.len(), packets.iter().sum::<u64>()), (2, sent + 1), "{ended:#?}");
     let workers = account.0["workers"].as_array().unwrap();
     assert!(workers.iter().all(|worker| worker["packets"].as_u64().unwrap() > 100), "{ended:#?}");
+}
+
+#[test]
+fn a_flood_by_one_source_leaves_others_their_errors() {
+    if !require_root("forward::a_flood_by_one_source_leaves_others_their_errors") {
+        return;
+    }
+    let cable = networks("one_floods");
+    cable.left.ip(&["addr", "add", "192.0.2.2/24", "dev", "l0"]).unwrap();
+    let running = route(&cable, TABLE, &[]);
+    let (is_over, mut wire) = (AtomicBool::new(false), Wire::new(&cable));
+    let (sent, said) = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let packet = v4(0, 17, [198, 51, 100, 1], &[0xc0, 0, 0x82, 0x35, 0, 8, 0, 0]);
+            let mut sent = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                (0..100).for_each(|_| wire.send(&packet));
+                sent += 100;
+                thread::sleep(Duration::from_millis(5));
+            }
+            sent
+        });
+        thread::sleep(Duration::from_millis(500));
+        let pings = ["-I", "192.0.2.2", "-t", "1", "-c", "10", "-i", "0.3", "-W", "2", "198.51.100.1"];
+        let said = cable.ping(&pings);
+        is_over.store(true, Ordering::Relaxed);
+        (flood.join().unwrap(), String::from_utf8(said.stdout).unwrap())
+    });
+    let ended = running.stop();
+    // By chance, one in 256 shares a group with the flood for a tenth of a second.
+    let is_told = ["+8 errors", "+9 errors", "+10 errors"].iter().any(|errors| said.contains(errors));
+    assert!(is_told, "after {sent} packets: {said}\n{ended:#?}");
+    let (answered, suppressed) = errors(&ended, "m0");
+    assert_eq!(answered + suppressed, sent + 10, "{ended:#?}");
+    assert!(suppressed > sent / 2, "{ended:#?}");
 }
 
 #[test]

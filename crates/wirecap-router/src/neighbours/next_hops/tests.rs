@@ -3,10 +3,12 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::neighbours::{
-    Source,
-    counts::NextHopReport,
-    hop_requests::{CHANCE, MAX_ASKED},
+use crate::{
+    neighbours::{
+        counts::NextHopReport,
+        hop_requests::{CHANCE, MAX_ASKED},
+    },
+    source::Source,
 };
 
 /// A kernel that answers nothing by itself and records the requests.
@@ -68,7 +70,7 @@ impl World {
     }
 
     fn want_from(&mut self, hop: Hop, source: u32) {
-        let source = Source::new(0, Ipv4Addr::from_bits(source).into());
+        let source = Source::v4(0, source);
         self.next_hops.want(&mut self.kernel, UnresolvedHop { hop, source }, self.now);
     }
 

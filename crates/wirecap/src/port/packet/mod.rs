@@ -331,18 +331,18 @@ fn listen(
 }
 
 impl PacketQueue {
-    /// Takes the next block, without what the filter does not want.
-    fn receive_block(&mut self) -> Option<FilledBlock> {
+    /// Takes the next block, without what the filter does not want. `now_ns` is the present.
+    fn receive_block(&mut self, now_ns: u64) -> Option<FilledBlock> {
         let Self { socket, filter, cut, .. } = self;
         let is_cut = |packet: &CandidatePacket<'_>| packet.data.len() < packet.original_len as usize;
         let Some(filter) = filter else {
-            return socket.receive(|packet| {
+            return socket.receive(now_ns, |packet| {
                 *cut += u64::from(is_cut(packet));
                 true
             });
         };
         let in_kernel = filter.in_kernel.is_some();
-        socket.receive(|packet| {
+        socket.receive(now_ns, |packet| {
             let decided = in_kernel && !packet.tag_restored;
             let wanted =
                 decided || filter.user.wants_of_type(packet.packet_type, packet.data, packet.original_len);
@@ -359,7 +359,7 @@ impl ReceiveQueue for PacketQueue {
         if max < self.geometry.cells_per_chunk() {
             return;
         }
-        if let Some(block) = self.receive_block() {
+        if let Some(block) = self.receive_block(intake.batch.now_ns) {
             intake.take_block(block);
             self.until_counted = self.until_counted.checked_sub(1).unwrap_or_else(|| {
                 self.counts();
