@@ -327,14 +327,22 @@ impl Worker {
         // gives no used cells back to the kernel, so its buddies do, with or without a backlog.
         let is_gone = |worker: usize| self.shared.workers[worker].gone.load(Ordering::Acquire);
         let mut buddies = group.members().iter().filter(|&&buddy| ending || is_gone(buddy));
-        buddies.find_map(|&buddy| self.help(buddy))
+        buddies.find_map(|&buddy| {
+            // In a queue whose cells are all home, nothing waits until they are given back.
+            let mut queues = self.shared.homes[buddy].iter();
+            self.help(buddy).or_else(|| queues.find_map(|&queue| self.help_with(buddy, queue)))
+        })
     }
 
     /// Captures from the buddy's queue that has most waiting.
     fn help(&self, buddy: usize) -> Option<Handover> {
         let queues = self.shared.homes[buddy].iter().copied();
         let fullest = queues.max_by_key(|&queue| self.shared.queues[queue].backlog())?;
-        let handover = self.shared.capture(fullest)?;
+        self.help_with(buddy, fullest)
+    }
+
+    fn help_with(&self, buddy: usize, queue: usize) -> Option<Handover> {
+        let handover = self.shared.capture(queue)?;
         // The buddy may doze, and has to take these cells back when they come home.
         self.shared.sleepers.workers[buddy].wake();
         Some(handover)

@@ -91,9 +91,11 @@ fn packets_that_wait_for_a_leaving_worker_are_taken_over() {
 #[test]
 fn a_pool_of_one_chunk_circulates_without_its_worker() {
     need_root!("worker_end::a_pool_of_one_chunk_circulates_without_its_worker");
-    for dispatch in [Dispatch::Pull, Dispatch::Push] {
-        let wire = Wire::with_queues("one", 2);
-        let builder = builder(dispatch, Mode::advanced(60).unwrap()).chunks_per_pool(1);
+    // The worker that leaves has one queue, or two, of which one has no packets.
+    let both = [Dispatch::Pull, Dispatch::Push].into_iter();
+    for (dispatch, queues) in both.flat_map(|dispatch| [(dispatch, 2), (dispatch, 4)]) {
+        let wire = Wire::with_queues("one", queues);
+        let builder = builder(dispatch, Mode::advanced(60).unwrap()).chunks_per_pool(1).workers(2);
         let mut capture = wire.capture(builder);
         let mut workers = capture.take_workers();
         drop(workers.remove(0));
@@ -104,8 +106,10 @@ fn a_pool_of_one_chunk_circulates_without_its_worker() {
         let lost = || capture.report().total().lost.total();
         while crew.arrived() < 5 * 64 {
             sender.send(1);
-            let explain = || format!("packet {}, {dispatch:?}: {:?}", sender.sent(), capture.report());
+            let explain =
+                || format!("packet {}, {dispatch:?}, {queues} queues: {:?}", sender.sent(), capture.report());
             wait_or_explain(explain, || crew.arrived() + lost() >= sender.sent());
+            assert!(lost() <= crew.arrived() + POOL, "{}", explain());
         }
         wait_until("all cells are home", || capture.report().pool_used_percent() == 0.0);
         capture.stopper().stop();
