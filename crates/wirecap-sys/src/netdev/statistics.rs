@@ -25,6 +25,12 @@ macro_rules! link_statistics {
                 Self { $($field: self.$field.saturating_sub(earlier.$field),)* }
             }
 
+            /// Adds what was counted since the last call, after `last`, which becomes `now`. A counter that the
+            /// driver has set back to zero in between has counted what it shows.
+            pub fn add(&mut self, last: &mut Self, now: &Self) {
+                $(self.$field += counted(&mut last.$field, now.$field);)*
+            }
+
             /// Reads the kernel's structure. One of an older kernel is shorter: what it lacks is zero.
             pub(super) fn parse(bytes: &[u8]) -> Self {
                 let word = |place: usize| {
@@ -35,6 +41,15 @@ macro_rules! link_statistics {
             }
         }
     };
+}
+
+/// What a counter has counted after `last`, which becomes `now`. Some drivers add counters up while others
+/// change them, so a sum may be a little less than the one before: that is no setting back.
+fn counted(last: &mut u64, now: u64) -> u64 {
+    let was_set_back = now < *last / 2;
+    let before = if was_set_back { 0 } else { *last };
+    *last = if was_set_back { now } else { now.max(*last) };
+    now.saturating_sub(before)
 }
 
 link_statistics! {
@@ -125,5 +140,25 @@ mod tests {
         let later = LinkStatistics { rx_packets: 9, rx_bytes: 40, ..Default::default() };
         let since = later.since(&earlier);
         assert_eq!((since.rx_packets, since.rx_bytes), (4, 0));
+    }
+
+    #[test]
+    fn a_sum_goes_on_when_a_driver_sets_its_counters_back() {
+        let read = |rx_missed_errors| LinkStatistics { rx_missed_errors, ..Default::default() };
+        let (mut sum, mut last) = (LinkStatistics::default(), read(1_000));
+        for (now, expected) in [
+            (1_000, 0),
+            (1_007, 7),
+            (1_005, 7),
+            (1_010, 10),
+            (0, 10),
+            (0, 10),
+            (30, 40),
+            (4_000, 4_010),
+            (12, 4_022),
+        ] {
+            sum.add(&mut last, &read(now));
+            assert_eq!(sum, read(expected), "{now}");
+        }
     }
 }

@@ -46,8 +46,9 @@ pub(crate) struct LinkWatch {
     /// Of the network namespace the port was opened in, wherever the report is made.
     reader: LinkReader,
     ifindex: u32,
-    before: LinkStatistics,
-    /// The last counts since then, kept for when the interface is gone.
+    /// Its counters at the last look.
+    last: LinkStatistics,
+    /// What they have counted since the port was opened.
     since: LinkStatistics,
     /// Receive queues from this number on are not captured, where all were to be.
     captured: u32,
@@ -65,16 +66,16 @@ impl LinkWatch {
     pub(crate) fn open(interface: &Interface, watched: WatchedQueues<'_>) -> netdev::Result<Self> {
         let ifindex = interface.ifindex;
         let mut reader = LinkReader::open()?;
-        let before = reader.statistics(ifindex)?;
+        let last = reader.statistics(ifindex)?;
         let current = interface.queues.current;
         let (captured, highest) = match watched {
             WatchedQueues::All => (current.max(1), None),
             WatchedQueues::Some(queues) => (u32::MAX, queues.iter().copied().max().map(u32::from)),
             WatchedQueues::None => (u32::MAX, None),
         };
-        let (since, queues, looked) = (before.since(&before), current, Instant::now());
+        let (since, queues, looked) = (LinkStatistics::default(), current, Instant::now());
         let reported = if highest.is_some() { current } else { captured };
-        Ok(Self { reader, ifindex, before, since, captured, highest, queues, reported, looked })
+        Ok(Self { reader, ifindex, last, since, captured, highest, queues, reported, looked })
     }
 
     /// Packets the NIC or its driver had no room for.
@@ -91,7 +92,7 @@ impl LinkWatch {
 
     fn statistics(&mut self) -> &LinkStatistics {
         if let Ok(now) = self.reader.statistics(self.ifindex) {
-            self.since = now.since(&self.before);
+            self.since.add(&mut self.last, &now);
         }
         &self.since
     }
