@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Rule: only the thread that watches the capture notifies, so a watchdog that expires means that this thread
-//! hangs. Notifications never block, and failed ones are ignored. The socket is connected before the thread
+//! hangs. Notifications never block. One that fails is repeated where the manager would act on its absence:
+//! readiness, the watchdog, more time at the end. The socket is connected before the thread
 //! enters the sandbox, where it can neither open nor address one.
 
 use std::{
@@ -72,8 +73,9 @@ impl ServiceManager {
             self.ready();
         }
         if let Some(watchdog) = self.watchdog.filter(|_| self.next_watchdog.is_none_or(|next| now >= next)) {
-            self.next_watchdog = Some(now + watchdog / 2);
-            self.notify("WATCHDOG=1");
+            if self.notify("WATCHDOG=1") {
+                self.next_watchdog = Some(now + watchdog / 2);
+            }
         }
         if self.next_status.is_none_or(|next| now >= next) {
             self.next_status = Some(now + STATUS_PERIOD);
@@ -108,8 +110,9 @@ impl ServiceManager {
         }
         self.has_given_up = false;
         if self.next_extension.is_none_or(|next| now >= next) {
-            self.next_extension = Some(now + STATUS_PERIOD);
-            self.notify(&format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros()));
+            if self.notify(&format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros())) {
+                self.next_extension = Some(now + STATUS_PERIOD);
+            }
         }
         false
     }
@@ -205,18 +208,33 @@ mod tests {
     }
 
     #[test]
-    fn readiness_is_repeated_until_the_manager_has_it() {
+    fn what_a_busy_manager_has_to_know_is_repeated_until_it_has_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
-        let mut manager = ServiceManager::new(Some(path.to_str().unwrap().into()), None, None);
+        let mut manager =
+            ServiceManager::new(Some(path.to_str().unwrap().into()), Some("4000000".into()), None);
+        let now = Instant::now();
         // The manager is busy: its queue is full.
-        while manager.notify("STATUS=x") {}
+        let fill = |manager: &ServiceManager| while manager.notify("STATUS=x") {};
+        fill(&manager);
         manager.ready();
+        manager.tick(now, String::new);
+        assert!(!manager.extend(now, true));
         assert!(received(&socket).iter().all(|text| text == "STATUS=x"));
-        manager.tick(Instant::now(), String::new);
-        manager.tick(Instant::now(), String::new);
-        assert_eq!(received(&socket), ["READY=1\nSTATUS=running", "STATUS="]);
+        manager.tick(now, String::new);
+        manager.tick(now, String::new);
+        assert!(!manager.extend(now, true));
+        let repeated = ["READY=1\nSTATUS=running", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=30000000"];
+        assert_eq!(received(&socket), repeated);
+        // Once it has it, each in its time.
+        fill(&manager);
+        let later = now + Duration::from_secs(2);
+        manager.tick(later, String::new);
+        received(&socket);
+        manager.tick(later + Duration::from_millis(50), String::new);
+        manager.tick(later + Duration::from_millis(100), String::new);
+        assert_eq!(received(&socket), ["WATCHDOG=1"]);
     }
 
     #[test]
