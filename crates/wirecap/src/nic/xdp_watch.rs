@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Rule: programs that were there when the port was opened are among its fallbacks. Each later one is
-//! reported once. Taps of wirecap are not reported: they leave every packet to the host.
+//! reported once, up to a number: one that is replaced again and again would be reported for ever. Taps of wirecap are not reported: they leave every packet to the host.
 
 use std::{
     collections::BTreeSet,
@@ -22,6 +22,8 @@ use crate::{Diagnostic, program::tap};
 
 /// Time between two looks: each asks the kernel one question.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Programs that are reported.
+const MAX_REPORTED: usize = 32;
 
 /// What is known of the XDP programs of an interface.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl XdpWatch {
         self.looked = Instant::now();
         let attached = self.reader.as_mut().map(|reader| reader.xdp_programs(self.ifindex));
         for attached in attached.and_then(Result::ok).unwrap_or_default() {
-            if self.known.insert(attached.program_id) {
+            if self.came.len() < MAX_REPORTED && self.known.insert(attached.program_id) {
                 let came = name_if_not_tap(attached.program_id);
                 self.came.extend(
                     came.map(|(program_id, program)| Diagnostic::XdpProgramAttached { program_id, program }),

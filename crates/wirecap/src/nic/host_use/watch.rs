@@ -2,20 +2,23 @@
 //! capture.
 //!
 //! Rule: uses that were known when the interface was taken are reported then. Each later one is reported
-//! once.
+//! once, and so is a program that begins to use it again and again: a job that listens for a moment every
+//! minute, or a filter that is replaced by another one of its name.
 
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
 };
 
-use wirecap_sys::netdev;
+use wirecap_sys::{netdev, process::Process};
 
 use super::view::{HostView, find_holders};
 use crate::HostUse;
 
 /// Time between two looks. Each asks the kernel some questions, which takes about a millisecond.
 const PERIOD: Duration = Duration::from_secs(5);
+/// Sockets that are remembered. Those that are forgotten are asked for once more.
+const MAX_SOCKETS: usize = 10_000;
 
 /// What is known of the uses of an interface.
 #[derive(Debug)]
@@ -23,13 +26,16 @@ pub(crate) struct HostWatch {
     known: Vec<HostUse>,
     /// Inodes of the sockets that are known to listen.
     sockets: BTreeSet<u64>,
+    /// Those that were reported, with the programs behind them.
+    reported: Vec<HostUse>,
     looked: Instant,
 }
 
 impl HostWatch {
     /// Watches from now on; the `known` uses were found when the interface was looked up.
     pub(crate) fn new(known: &[HostUse]) -> Self {
-        let mut watch = Self { known: Vec::new(), sockets: BTreeSet::new(), looked: Instant::now() };
+        let (reported, looked) = (known.to_vec(), Instant::now());
+        let mut watch = Self { known: Vec::new(), sockets: BTreeSet::new(), reported, looked };
         watch.take_new(known.to_vec());
         watch
     }
@@ -48,12 +54,27 @@ impl HostWatch {
         let begun = self.take_new(uses.unwrap_or_default());
         let mut begun: Vec<_> = begun.into_iter().filter(HostUse::keeps_interface).collect();
         find_holders(&mut begun);
+        self.not_reported(begun)
+    }
+
+    /// Those that are not by a program that was reported before.
+    fn not_reported(&mut self, mut begun: Vec<HostUse>) -> Vec<HostUse> {
+        begun.retain(|host_use| {
+            let is_new = !self.reported.iter().any(|reported| is_by_same_program(reported, host_use));
+            if is_new {
+                self.reported.push(host_use.clone());
+            }
+            is_new
+        });
         begun
     }
 
     /// Those that were not known before.
     fn take_new(&mut self, uses: Vec<HostUse>) -> Vec<HostUse> {
         let begun: Vec<_> = uses.into_iter().filter(|host_use| !self.knows(host_use)).collect();
+        if self.sockets.len() > MAX_SOCKETS {
+            self.sockets.clear();
+        }
         for host_use in &begun {
             match host_use {
                 HostUse::Listener { sockets, .. } => self.sockets.extend(sockets),
@@ -77,9 +98,26 @@ impl HostWatch {
     }
 }
 
+/// Whether two uses are the same one, or by processes or BPF programs of the same names.
+fn is_by_same_program(one: &HostUse, other: &HostUse) -> bool {
+    use HostUse::{IngressProgram, Listener, XdpProgram};
+    let names = |processes: &[Process]| -> BTreeSet<_> {
+        processes.iter().map(|process| process.name.clone()).collect()
+    };
+    match (one, other) {
+        (
+            Listener { protocol: a, on_all_interfaces: on_all_a, processes: of_a, .. },
+            Listener { protocol: b, on_all_interfaces: on_all_b, processes: of_b, .. },
+        ) => (a, on_all_a, names(of_a)) == (b, on_all_b, names(of_b)),
+        (IngressProgram { program: Some(a), .. }, IngressProgram { program: Some(b), .. })
+        | (XdpProgram { program: Some(a), .. }, XdpProgram { program: Some(b), .. }) => a == b,
+        _ => one == other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use wirecap_sys::{netdev::Route, process::Process};
+    use wirecap_sys::netdev::Route;
 
     use super::*;
 
@@ -109,5 +147,34 @@ mod tests {
         let holder = Process { pid: 7, name: "mirror".into() };
         let mut watch = HostWatch::new(&[program(vec![holder])]);
         assert_eq!(watch.take_new(vec![program(Vec::new())]), [], "the same program");
+    }
+
+    #[test]
+    fn a_program_that_comes_again_and_again_is_reported_once() {
+        let mut watch = HostWatch::new(&[]);
+        let listener = |name: &str, pid, socket| HostUse::Listener {
+            protocol: 3,
+            on_all_interfaces: false,
+            processes: vec![Process { pid, name: name.into() }],
+            sockets: vec![socket],
+        };
+        let filter = |program: Option<&str>, program_id| HostUse::IngressProgram {
+            program_id,
+            program: program.map(str::to_owned),
+            processes: Vec::new(),
+        };
+        let mut reported = 0;
+        for number in 1..=1_000 {
+            let begun = vec![
+                listener("arping", number, number.into()),
+                listener("dhclient", 1_000 + number, 9_000 + u64::from(number)),
+                filter(Some("cil_from_netdev"), number),
+            ];
+            assert_eq!(watch.take_new(begun.clone()).len(), 3, "another socket, another program");
+            reported += watch.not_reported(begun).len();
+        }
+        assert_eq!(reported, 3);
+        // Without a name, nothing says that it is the same.
+        assert_eq!(watch.not_reported(vec![filter(None, 1), filter(None, 2), filter(None, 1)]).len(), 2);
     }
 }
