@@ -21,8 +21,10 @@ use std::{
 use anyhow::{Result, anyhow};
 use wirecap_sandbox::{Profile, Sandbox};
 
-use super::old_files::REPORTED;
 use crate::{settings::OutputSettings, text::plural::counted};
+
+/// How many failed commands are reported one by one.
+const REPORTED: u64 = 3;
 
 /// The thread that runs a command with each file that is complete.
 #[derive(Debug)]

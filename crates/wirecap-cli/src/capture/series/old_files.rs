@@ -9,13 +9,14 @@ use std::{
     collections::VecDeque,
     fs, io, mem,
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use super::{earlier::EarlierFiles, earlier_file::EarlierFile};
-use crate::settings::OutputSettings;
+use crate::{capture::silence::Silence, settings::OutputSettings};
 
-/// How many failures of a kind are reported one by one.
-pub(super) const REPORTED: u64 = 3;
+/// Files that could not be deleted and are tried again.
+const MAX_UNDELETED: usize = 1000;
 
 /// The files of a series that may have to be deleted.
 #[derive(Debug)]
@@ -26,7 +27,9 @@ pub(super) struct OldFiles {
     max_files: Option<u64>,
     /// Partial files that killed runs left in a ring: the name that will be used again, and the file.
     left_over: Vec<(PathBuf, PathBuf)>,
-    failures: u64,
+    /// Files that should be gone, and could not be deleted, the oldest first.
+    undeleted: VecDeque<PathBuf>,
+    silence: Silence,
 }
 
 impl OldFiles {
@@ -38,7 +41,8 @@ impl OldFiles {
         let left_over = earlier.regular().filter(|file| is_ring && !file.is_complete());
         let left_over =
             left_over.map(|EarlierFile { path, complete_name, .. }| (complete_name.clone(), path.clone()));
-        Self { newest: newest.collect(), max_files, left_over: left_over.collect(), failures: 0 }
+        let (newest, left_over) = (newest.collect(), left_over.collect());
+        Self { newest, max_files, left_over, undeleted: VecDeque::new(), silence: Silence::default() }
     }
 
     /// How many files are deleted before this one begins.
@@ -47,42 +51,57 @@ impl OldFiles {
         self.max_files.map_or(0, |max_files| (others + 1).saturating_sub(max_files))
     }
 
-    /// Makes room for the next file.
+    /// Makes room for the next file. Deletes what could not be deleted before, too.
     pub(super) fn add(&mut self, path: &Path) {
         let left_over = mem::take(&mut self.left_over).into_iter();
         let (of_name, others): (Vec<_>, _) = left_over.partition(|(name, _)| *name == *path);
         self.left_over = others;
-        for (_, file) in of_name {
-            self.delete(&file);
+        for (name, file) in of_name {
+            if let Err(error) = delete(&file) {
+                self.left_over.push((name, file.clone()));
+                self.warn(&file, &error);
+            }
         }
         let Some(max_files) = self.max_files else { return };
         // A name that comes again is the newest.
         self.newest.retain(|known| *known != *path);
-        while self.newest.len() as u64 >= max_files {
-            let Some(oldest) = self.newest.pop_front() else { break };
-            self.delete(&oldest);
+        self.undeleted.retain(|known| *known != *path);
+        let surplus = (self.newest.len() as u64 + 1).saturating_sub(max_files) as usize;
+        self.undeleted.extend(self.newest.drain(..surplus.min(self.newest.len())));
+        let mut failed = None;
+        self.undeleted.retain(|old| {
+            let deleted = delete(old);
+            let is_there = deleted.is_err();
+            failed = failed.take().or(deleted.err().map(|error| (old.clone(), error)));
+            is_there
+        });
+        match failed {
+            Some((old, error)) => self.warn(&old, &error),
+            None => self.silence.end(),
         }
-        // A name that is used again is the newest.
-        self.newest.retain(|known| *known != *path);
+        let forgotten = self.undeleted.len().saturating_sub(MAX_UNDELETED);
+        self.undeleted.drain(..forgotten);
         self.newest.push_back(path.to_owned());
     }
 
-    fn delete(&mut self, path: &Path) {
-        match fs::remove_file(path) {
-            Ok(()) => {}
-            // Another program has moved or deleted it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                self.failures += 1;
-                if self.failures <= REPORTED {
-                    warn!(
-                        "{} cannot be deleted: {error}; more files are kept than requested",
-                        path.display()
-                    );
-                }
-            }
+    fn warn(&mut self, old: &Path, error: &io::Error) {
+        let now = Instant::now();
+        if !self.silence.lasts(now) {
+            self.silence.begin(now);
+            warn!(
+                "{} cannot be deleted: {error}; wirecap tries again with each file, until then more files are kept than requested",
+                old.display()
+            );
         }
     }
+}
+
+/// A file that another program has moved or deleted is gone, too.
+fn delete(path: &Path) -> io::Result<()> {
+    fs::remove_file(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
 }
 
 #[cfg(test)]
@@ -117,7 +136,40 @@ mod tests {
         // Another program moves the oldest file, and a name is used again.
         fs::remove_file(path(7)).unwrap();
         old.add(&path(9));
-        assert_eq!((old.newest, old.failures), ([path(7), path(8), path(9)].into(), 0));
+        assert_eq!((old.newest, old.undeleted), ([path(7), path(8), path(9)].into(), [].into()));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_deleted_goes_as_soon_as_it_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings =
+            OutputSettings { rotate_size: Some(1), keep_files: Some(2), ..OutputSettings::default() };
+        let names = Names::new(&directory.path().join("x.pcap"), &settings);
+        let path = |number: u64| names.path(number, 0).unwrap();
+        let mut old = OldFiles::new(&EarlierFiles::find(&names).unwrap(), &settings);
+        // A directory cannot be deleted as a file is, not even by root.
+        fs::create_dir(path(1)).unwrap();
+        old.add(&path(1));
+        for number in 2..=5 {
+            old.add(&path(number));
+            fs::write(path(number), "").unwrap();
+        }
+        let there = |from| (from..=9).filter(|&number| path(number).exists()).collect::<Vec<_>>();
+        assert_eq!((there(1), &old.undeleted), (vec![1, 4, 5], &[path(1)].into()));
+        fs::remove_dir(path(1)).unwrap();
+        fs::write(path(1), "").unwrap();
+        old.add(&path(6));
+        fs::write(path(6), "").unwrap();
+        assert_eq!((there(1), &old.undeleted), (vec![5, 6], &[].into()));
+        // One whose name comes again is kept.
+        fs::create_dir(path(7)).unwrap();
+        (7..=9).for_each(|number| old.add(&path(number)));
+        assert_eq!(old.undeleted, [path(7)]);
+        fs::remove_dir(path(7)).unwrap();
+        old.add(&path(7));
+        fs::write(path(7), "").unwrap();
+        old.add(&path(8));
+        assert_eq!((there(7), old.undeleted), (vec![7], [].into()));
     }
 
     #[test]
