@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn a_flood_from_one_source_is_limited_and_leaves_others_their_share() {
         let (mut shares, begun) = (Shares::new(PERIOD, SHARE), Instant::now());
-        assert_eq!(taken(&mut shares, 1, 10_000, begun), SHARE.into());
+        assert_eq!(taken(&mut shares, 1, 10_000, begun), usize::from(SHARE));
         assert_eq!(taken(&mut shares, 1, 10_000, begun + PERIOD / 2), 0);
-        assert_eq!(taken(&mut shares, 1, 10_000, begun + 2 * PERIOD), SHARE.into());
+        assert_eq!(taken(&mut shares, 1, 10_000, begun + 2 * PERIOD), usize::from(SHARE));
         // The flood uses up one of the many groups.
         let others = (100..200).filter(|&source| taken(&mut shares, source, 1, begun + 2 * PERIOD) == 1);
         assert!(others.count() > 90);
@@ -83,7 +83,7 @@ mod tests {
         // One in 256 is refused each time.
         for period in 0..5 {
             now += 2 * PERIOD;
-            assert_eq!(taken(&mut shares, 1, 100, now), SHARE.into());
+            assert_eq!(taken(&mut shares, 1, 100, now), usize::from(SHARE));
             refused.retain(|&source| taken(&mut shares, source, 1, now) == 0);
             assert_ne!((period, refused.len()), (0, 0), "none shares a group with the flood");
         }

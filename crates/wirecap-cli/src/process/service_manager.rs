@@ -109,10 +109,9 @@ impl ServiceManager {
             return !mem::replace(&mut self.has_given_up, true);
         }
         self.has_given_up = false;
-        if self.next_extension.is_none_or(|next| now >= next) {
-            if self.notify(&format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros())) {
-                self.next_extension = Some(now + STATUS_PERIOD);
-            }
+        let is_due = self.next_extension.is_none_or(|next| now >= next);
+        if is_due && self.notify(&format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros())) {
+            self.next_extension = Some(now + STATUS_PERIOD);
         }
         false
     }

@@ -90,7 +90,7 @@ mod tests {
     fn a_flood_from_one_source_is_limited() {
         let (mut restraint, now) = (Restraint::new(), Instant::now());
         let passed = (0..10_000).filter(|&hop| restraint.of(pending(hop, 1), now) == Restriction::Not);
-        assert_eq!(passed.count(), REQUESTS_PER_PERIOD.into());
+        assert_eq!(passed.count(), usize::from(REQUESTS_PER_PERIOD));
         assert_eq!(restraint.of(pending(7, 1), now), Restriction::TooMany);
         assert_eq!(restraint.of(pending(7, 1), now + PERIOD), Restriction::Not);
     }

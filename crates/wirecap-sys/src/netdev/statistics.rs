@@ -25,8 +25,8 @@ macro_rules! link_statistics {
                 Self { $($field: self.$field.saturating_sub(earlier.$field),)* }
             }
 
-            /// Adds what was counted since the last call, after `last`, which becomes `now`. A counter that the
-            /// driver has set back to zero in between has counted what it shows.
+            /// Adds what was counted since the last call, after `last`, which becomes `now`. A counter that
+            /// the driver has set back to zero in between has counted what it shows.
             pub fn add(&mut self, last: &mut Self, now: &Self) {
                 $(self.$field += counted(&mut last.$field, now.$field);)*
             }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Rule: programs that were there when the port was opened are among its fallbacks. Each later one is
-//! reported once, up to a number: one that is replaced again and again would be reported for ever. Taps of wirecap are not reported: they leave every packet to the host.
+//! reported once, up to a number: one that is replaced again and again would be reported for ever. Taps of
+//! wirecap are not reported: they leave every packet to the host.
 
 use std::{
     collections::BTreeSet,

@@ -13,7 +13,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use wirecap::{Batch, Drain, OwnedPacket, PacketAllocator, Transmitter};
@@ -23,6 +23,7 @@ use wirecap_router::{
 };
 
 use super::{
+    latency_clock::LatencyClock,
     output::{Output, ReclaimSchedule},
     stats::{ForwardStats, cause_of},
 };
@@ -80,6 +81,7 @@ pub(super) struct Forwarder {
     workers: usize,
     reclaim: ReclaimSchedule,
     path: Path,
+    clock: LatencyClock,
     /// Empty between batches.
     tally: Tally,
 }
@@ -127,7 +129,8 @@ impl Forwarder {
         let outputs = transmitters.into_iter().map(|of_port| of_port.into_iter().map(output).collect());
         let (rules, tally) = (Arc::clone(rules), Tally::default());
         let reclaim = ReclaimSchedule::default();
-        Self { rules, outputs: outputs.collect(), stats, workers, reclaim, path, tally }
+        let clock = LatencyClock::default();
+        Self { rules, outputs: outputs.collect(), stats, workers, reclaim, path, clock, tally }
     }
 
     /// Forwards packets from the front as long as nothing has to be decided about them: on a cable, with
@@ -247,12 +250,13 @@ impl Forwarder {
     }
 
     /// Counts the packets of a receiving port that were sent, after the system call that sends them.
-    fn count(&self, from: usize, tally: &Tally) {
+    fn count(&mut self, from: usize, tally: &Tally) {
         let stats = &self.stats[from];
-        if tally.packets > 0 {
-            let (mut latency, now_ns) = (stats.latency(), now_ns());
+        let now_ns = if tally.packets > 0 { self.clock.now_ns() } else { None };
+        if let Some(now_ns) = now_ns {
+            let mut latency = stats.latency();
             match self.rules.batch_times {
-                // The clock may have been set: a packet may have a later time than now.
+                // The NIC's clock may be ahead: a packet may have a later time than now.
                 true => latency.note(now_ns.saturating_sub(tally.first_ns), tally.packets),
                 false => {
                     let times = tally.each_ns.iter().map(|&came_ns| now_ns.saturating_sub(came_ns));
@@ -351,9 +355,4 @@ fn complete_checksum(packet: &mut OwnedPacket<'_>) -> bool {
     let Some(pending) = checksum::PendingChecksum::of_frame(packet.data()) else { return false };
     let checksum = pending.complete(packet.parts());
     checksum.is_some_and(|checksum| pending.write(packet.data_mut(), checksum))
-}
-
-/// The system clock, in nanoseconds since 1970.
-fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

@@ -17,6 +17,7 @@
 
 pub(crate) mod flags;
 mod forwarder;
+mod latency_clock;
 pub(crate) mod output;
 pub(crate) mod plan;
 pub(crate) mod reported;
