@@ -50,7 +50,7 @@ fn more_memory_than_available_is_refused() {
 fn impossible_threads_are_refused() {
     let with = || Capture::builder().port(null(2)).chunks_per_pool(4);
     refused(with().workers(1000), &["workers", "1000", "256"]);
-    refused(with().mode(Mode::Basic).workers(3), &["workers (3)", "receive queues (2)", "basic mode"]);
+    refused(with().mode(Mode::Basic).workers(3), &["workers (3)", "packets come by (2)", "basic mode"]);
     refused(with().workers(0), &["0 workers"]);
     refused(with().worker_cores([0, 1023]), &["core 1023"]);
     refused(with().capture_cores([99_999]), &["core 99999"]);

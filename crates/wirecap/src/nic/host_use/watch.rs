@@ -2,8 +2,8 @@
 //! capture.
 //!
 //! Rule: uses that were known when the interface was taken are reported then. Each later one is reported
-//! once, and so is a program that begins to use it again and again: a job that listens for a moment every
-//! minute, or a filter that is replaced by another one of its name.
+//! once. But a program that begins to use it again and again is not reported for ever: a job that listens for
+//! a moment every minute, or a filter that is replaced by another one of its name.
 
 use std::{
     collections::BTreeSet,
@@ -17,6 +17,8 @@ use crate::HostUse;
 
 /// Time between two looks. Each asks the kernel some questions, which takes about a millisecond.
 const PERIOD: Duration = Duration::from_secs(5);
+/// How often uses by one program are reported, as far as its name tells.
+const MOST_BY_ONE_PROGRAM: usize = 8;
 /// Sockets that are remembered. Those that are forgotten are asked for once more.
 const MAX_SOCKETS: usize = 10_000;
 
@@ -57,14 +59,15 @@ impl HostWatch {
         self.not_reported(begun)
     }
 
-    /// Those that are not by a program that was reported before.
+    /// Those that are not by a program that was reported often enough.
     fn not_reported(&mut self, mut begun: Vec<HostUse>) -> Vec<HostUse> {
         begun.retain(|host_use| {
-            let is_new = !self.reported.iter().any(|reported| is_by_same_program(reported, host_use));
-            if is_new {
+            let same = self.reported.iter().filter(|reported| is_by_same_program(reported, host_use));
+            let is_rare = same.count() < MOST_BY_ONE_PROGRAM;
+            if is_rare {
                 self.reported.push(host_use.clone());
             }
-            is_new
+            is_rare
         });
         begun
     }
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_comes_again_and_again_is_reported_once() {
+    fn a_program_that_comes_again_and_again_is_not_reported_for_ever() {
         let mut watch = HostWatch::new(&[]);
         let listener = |name: &str, pid, socket| HostUse::Listener {
             protocol: 3,
@@ -173,8 +176,9 @@ mod tests {
             assert_eq!(watch.take_new(begun.clone()).len(), 3, "another socket, another program");
             reported += watch.not_reported(begun).len();
         }
-        assert_eq!(reported, 3);
+        assert_eq!(reported, 3 * MOST_BY_ONE_PROGRAM);
         // Without a name, nothing says that it is the same.
-        assert_eq!(watch.not_reported(vec![filter(None, 1), filter(None, 2), filter(None, 1)]).len(), 2);
+        let nameless = (1..=100).map(|number| filter(None, number)).collect();
+        assert_eq!(watch.not_reported(nameless).len(), 100);
     }
 }
