@@ -10,8 +10,8 @@
 use wirecap_headers::Layout;
 
 use crate::{
-    DropCause, IcmpProblem, IcmpSource, Offender, Route, addresses::is_link_local, router::Router,
-    source::Source,
+    DropCause, IcmpProblem, IcmpSource, Offender, OutgoingLink, Route, addresses::is_link_local,
+    router::Router, source::Source,
 };
 
 /// How the sender of a discarded packet is informed.
@@ -43,12 +43,12 @@ impl Router {
     pub(crate) fn answer<'w>(
         &self,
         discarded: &DroppedPacket<'_>,
-        mtus: &[usize],
+        links: &[OutgoingLink],
         may_send: impl FnOnce(IcmpProblem, Source) -> bool,
         into: &'w mut Vec<u8>,
     ) -> Answer<'w> {
         let &DroppedPacket { data, len, from, cause } = discarded;
-        let Some(problem) = self.problem(cause, data, mtus) else { return Answer::Silence };
+        let Some(problem) = self.problem(cause, data, links) else { return Answer::Silence };
         let Some(offender) = Offender::of(data, len) else { return Answer::Silence };
         let sender = offender.sender();
         let is_for_many = [sender, offender.destination()].map(|host| self.addresses.is_broadcast(host));
@@ -56,7 +56,7 @@ impl Router {
             return Answer::Silence;
         }
         let Some(address) = self.addresses.for_sender(from, sender) else { return Answer::Suppressed };
-        let source = IcmpSource { mac: self.macs[from], address };
+        let source = IcmpSource { mac: self.macs.of(from), address };
         if may_send(problem, Source::new(from, offender.sender_mac(), sender))
             && offender.answer(problem, source, into)
         {
@@ -68,7 +68,7 @@ impl Router {
 
     /// The problem to report to the sender of a discarded packet. `None` if the packet is not for the router,
     /// the user does not want it, or its loss is only bad luck.
-    fn problem(&self, cause: DropCause, data: &[u8], mtus: &[usize]) -> Option<IcmpProblem> {
+    fn problem(&self, cause: DropCause, data: &[u8], links: &[OutgoingLink]) -> Option<IcmpProblem> {
         match cause {
             DropCause::TtlExpired => Some(IcmpProblem::Expired),
             DropCause::NoNeighbour => Some(IcmpProblem::HostUnreachable),
@@ -82,7 +82,7 @@ impl Router {
                     (_, Some(Route::Drop)) => None,
                     (DropCause::NoRoute, _) => Some(IcmpProblem::NoRoute),
                     (DropCause::TooLong, Some(Route::Via { device, .. })) => {
-                        Some(IcmpProblem::TooLong { mtu: mtus[self.port_of[*device]] as u32 })
+                        Some(IcmpProblem::TooLong { mtu: links[self.port_of[*device]].mtu })
                     }
                     // Of all sources that no router forwards from, an error reaches link-local ones of IPv6.
                     (DropCause::MartianSource, _) => {

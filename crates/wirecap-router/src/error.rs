@@ -33,6 +33,11 @@ pub enum Error {
         /// Names of the ports.
         interfaces: Vec<String>,
     },
+    /// No route leads over a port.
+    #[error(
+        "the routes lead over no interface, so nothing would be forwarded: write one as 10.0.0.0/8 dev eth1"
+    )]
+    NoDevice,
     /// A port has no Ethernet address that packets can come from: the name of the port.
     #[error("{0} has no Ethernet address of its own to route by")]
     NoEthernetAddress(String),

@@ -3,7 +3,7 @@
 //! ```text
 //!   RouterWorker::route   bytes, port, time ──► forward by this port │ wait for this next hop │ discard for this cause, with this answer
 //!        │
-//!        ├── Router       the same for all workers: Routes, ports and their addresses, TTL, filter          routes/, router.rs
+//!        ├── Router       the same for all workers: Routes, ports and their addresses, TTL, filter          routes/, router.rs, own_macs.rs
 //!        ├── ICMP errors  which packets are answered, how, and how often                         answer.rs, icmp/, limit.rs
 //!        ├── fairness     sources of packets, and what each may have of what is scarce               source.rs, shares.rs
 //!        ├── waiting      packets whose next hop is asked for                                             waiting_room.rs
@@ -22,6 +22,7 @@ mod error;
 mod icmp;
 mod limit;
 mod neighbours;
+mod own_macs;
 mod route_problem;
 mod router;
 mod routes;
@@ -39,7 +40,7 @@ pub use icmp::{IcmpProblem, IcmpSource, MAX_ICMP_ERROR_LEN, Offender};
 pub use ipnet::IpNet;
 pub use neighbours::{NextHopCounts, NextHopReport, THREAD, UnresolvedHop};
 pub use route_problem::RouteProblem;
-pub use router::{Router, RouterPort, WholePacket};
+pub use router::{OutgoingLink, Router, RouterPort, WholePacket};
 pub use routes::{NextHop, Route, Routes};
 pub use running::RunningRouter;
 pub use validity::valid_ip;

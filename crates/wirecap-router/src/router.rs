@@ -2,8 +2,8 @@
 //! of, and to which next hop.
 //!
 //! ```text
-//!   for this router's Ethernet address? ─► header, addresses ─► filter ─► longest prefix ─► TTL ─► MTU ─► path: port, next hop
-//!                                             └─ discarded                     └───────────┴──────┴─► answered, if its sender is to know
+//!   for this router's Ethernet address? ─► header, addresses ─► filter ─► longest prefix ─► TTL ─► link, MTU ─► path: port, next hop
+//!                                             └─ discarded                     └───────────┴────────────┴─► answered, if its sender is to know
 //! ```
 //!
 //! Packets that are not to be routed never come here: the filter in front ([`Router::capture_filter`]) leaves
@@ -13,7 +13,7 @@
 //! Rule: before anything else is made of a packet, its header is valid and its addresses are such as may be
 //! forwarded from and to (RFC 1812, sections 5.2.2, 5.3.4, 5.3.5 and 5.3.7; RFC 2644).
 
-use std::{net::IpAddr, time::Instant};
+use std::{net::IpAddr, sync::Arc, time::Instant};
 
 use ipnet::IpNet;
 use wirecap_filter::{Filter, UserFilter};
@@ -25,6 +25,7 @@ use crate::{
     addresses::Addresses,
     limit::Limit,
     neighbours::{Hop, UnresolvedHop},
+    own_macs::OwnMacs,
     source::Source,
     valid_ip,
 };
@@ -87,8 +88,7 @@ pub struct Router {
     pub(crate) routes: Routes,
     /// Port of each device of the routes.
     pub(crate) port_of: Vec<usize>,
-    /// Ethernet addresses of the ports.
-    pub(crate) macs: Vec<SourceMac>,
+    pub(crate) macs: Arc<OwnMacs>,
     /// Interface indexes of the ports.
     pub(crate) ifindexes: Vec<u32>,
     pub(crate) addresses: Addresses,
@@ -106,6 +106,8 @@ pub(crate) struct Path {
     pub(crate) port: usize,
     pub(crate) to: Receiver,
     layout: Layout,
+    /// Offset in the frame at which the IP packet ends.
+    pub(crate) end: usize,
 }
 
 /// Where a packet is sent next.
@@ -114,6 +116,30 @@ pub(crate) enum Receiver {
     Mac(MacAddress),
     /// To a next hop whose Ethernet address has to be known.
     Hop(UnresolvedHop),
+}
+
+/// Where a packet comes from, where it goes, and the offset in the frame at which it ends.
+#[derive(Debug, Clone, Copy)]
+struct IpEnds {
+    source: IpAddr,
+    destination: IpAddr,
+    end: usize,
+}
+
+/// The link of a port, for packets that go out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutgoingLink {
+    /// The longest IP packet that it takes, in bytes; 0 if that is not known.
+    pub mtu: u32,
+    /// It is switched off, or not connected.
+    pub is_down: bool,
+}
+
+impl OutgoingLink {
+    /// The longest IP packet that it takes, in bytes.
+    pub(crate) fn longest(self) -> usize {
+        if self.mtu == 0 { usize::MAX } else { self.mtu as usize }
+    }
 }
 
 /// All of a packet of which the first part is there already.
@@ -149,9 +175,13 @@ impl Router {
     /// A router over these ports, which have the numbers of their places.
     ///
     /// # Errors
+    /// [`Error::NoDevice`] if no route leads over a port,
     /// [`Error::UnknownDevice`] if routes name a device that none of the ports is,
     /// [`Error::NoEthernetAddress`] if a port has none.
     pub fn new(routes: Routes, ports: &[RouterPort], ttl: Ttl) -> Result<Self, Error> {
+        if routes.devices().is_empty() {
+            return Err(Error::NoDevice);
+        }
         let port_of = |device: &String| {
             let port = ports.iter().position(|port| port.names.contains(device));
             port.ok_or_else(|| {
@@ -165,7 +195,7 @@ impl Router {
         };
         Ok(Self {
             port_of: routes.devices().iter().map(port_of).collect::<Result<_, _>>()?,
-            macs: ports.iter().map(mac).collect::<Result<_, _>>()?,
+            macs: Arc::new(OwnMacs::new(&ports.iter().map(mac).collect::<Result<Vec<_>, _>>()?)),
             ifindexes: ports.iter().map(|port| port.ifindex).collect(),
             addresses: Addresses::new(ports.iter().map(|port| port.addresses.clone()).collect()),
             routes,
@@ -200,14 +230,14 @@ impl Router {
         data: &[u8],
         whole: WholePacket<'_>,
         from: usize,
-        mtus: &[usize],
+        links: &[OutgoingLink],
     ) -> Result<Path, DropCause> {
-        if MacAddress::destination_of(data) != Some(self.macs[from].address()) {
+        if MacAddress::destination_of(data) != Some(self.macs.of(from).address()) {
             return Err(DropCause::NotForUs);
         }
         let layout = Layout::of(data).ok_or(DropCause::BadHeader)?;
         let len = whole.len(data);
-        let (source, destination) = self.check(&layout, data, len)?;
+        let IpEnds { source, destination, end } = self.check(&layout, data, len)?;
         if self.filter.as_ref().is_some_and(|filter| !filter.wants(whole.bytes(data), len as u32)) {
             return Err(DropCause::Unwanted);
         }
@@ -218,7 +248,10 @@ impl Router {
             return Err(DropCause::TtlExpired);
         }
         let port = self.port_of[device];
-        if len.saturating_sub(layout.network()) > mtus[port] {
+        if links[port].is_down {
+            return Err(DropCause::LinkDown);
+        }
+        if end.saturating_sub(layout.network()) > links[port].longest() {
             return Err(DropCause::TooLong);
         }
         let hop = |address| {
@@ -231,19 +264,18 @@ impl Router {
             NextHop::Address(address) => hop(address),
             NextHop::Direct => hop(destination),
         };
-        Ok(Path { port, to, layout })
+        Ok(Path { port, to, layout, end })
     }
 
     /// Changes the headers of a packet that takes a path, for the next hop with this Ethernet address.
     pub(crate) fn rewrite(&self, data: &mut [u8], path: &Path, next_hop: MacAddress) {
         self.ttl.apply(&path.layout, data);
-        self.macs[path.port].set_source(data);
+        self.macs.of(path.port).set_source(data);
         next_hop.set_destination(data);
     }
 
-    /// Source and destination of a packet whose header is valid, and whose addresses may be forwarded from
-    /// and to.
-    fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<(IpAddr, IpAddr), DropCause> {
+    /// The ends of a packet whose header is valid, and whose addresses may be forwarded from and to.
+    fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<IpEnds, DropCause> {
         let ip = valid_ip(layout, data, len)?;
         let (source, destination) = ip.source(data).zip(ip.destination(data)).ok_or(DropCause::BadHeader)?;
         if self.addresses.is_own(source) {
@@ -255,7 +287,8 @@ impl Router {
         } else if self.addresses.is_broadcast(destination) {
             Err(DropCause::DirectedBroadcast)
         } else {
-            Ok((source, destination))
+            // One of IPv6 that does not say how long it is takes all of the frame.
+            Ok(IpEnds { source, destination, end: ip.packet_end(data).unwrap_or(len) })
         }
     }
 }

@@ -28,7 +28,7 @@ impl Router {
     /// # Errors
     /// When the kernel cannot be asked, or the thread cannot be started.
     pub fn start_after(self, first: impl FnOnce() + Send + 'static) -> Result<RunningRouter, Error> {
-        let resolver = Resolver::start(self.ifindexes.clone(), first)?;
+        let resolver = Resolver::start(self.ifindexes.clone(), Arc::clone(&self.macs), first)?;
         Ok(RunningRouter { router: Arc::new(self), resolver })
     }
 }

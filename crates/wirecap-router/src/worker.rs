@@ -1,7 +1,7 @@
 //! One worker's router: what becomes of each packet, in the order of the packets.
 //!
 //! ```text
-//!   begin(now, MTUs)     once a batch
+//!   begin(now, links)    once a batch
 //!   route(packet) ──┬─► Forward: out of this port, its headers are rewritten
 //!                   ├─► Discard: for this cause ──► answer: the ICMP error to send back, if there is one
 //!                   └─► Wait ──► admit, park ──► settle: ├─ Known ─► route it again
@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Instant};
 use wirecap_headers::MAX_VLAN_TAGS;
 
 use crate::{
-    Admission, Answer, DropCause, MAX_ICMP_ERROR_LEN, Outcome, Router,
+    Admission, Answer, DropCause, MAX_ICMP_ERROR_LEN, Outcome, OutgoingLink, Router,
     answer::DroppedPacket,
     limit::ErrorShares,
     neighbours::{HopStatus, NextHopCache, Resolver, UnresolvedHop},
@@ -34,6 +34,9 @@ pub enum Decision {
     Forward {
         /// Number of the port.
         port: usize,
+        /// Bytes of the frame up to the end of the IP packet. What is behind it is padding, or a trailer of
+        /// the link that it came by.
+        len: usize,
     },
     /// The Ethernet address of its next hop is not known yet; the packet is as it came.
     Wait(UnresolvedHop),
@@ -53,7 +56,7 @@ pub enum Decision {
 /// ```
 /// use std::time::Instant;
 /// use wirecap_headers::Ttl;
-/// use wirecap_router::{Answer, Decision, DropCause, Router, RouterPort, WholePacket};
+/// use wirecap_router::{Answer, Decision, DropCause, OutgoingLink, Router, RouterPort, WholePacket};
 ///
 /// let port = |name: &str, mac: &str, address: &str| -> Result<_, Box<dyn std::error::Error>> {
 ///     let (mac, addresses) = (Some(mac.parse()?), vec![address.parse()?]);
@@ -66,13 +69,13 @@ pub enum Decision {
 /// let routes = "198.51.100.0/24 dev eth2 lladdr 02:00:00:00:00:05".parse()?;
 /// let router = Router::new(routes, &ports, Ttl::Decrement)?.start()?;
 /// let mut worker = router.worker::<Vec<u8>>();
-/// worker.begin(Instant::now(), [1500, 1500]);
+/// worker.begin(Instant::now(), [OutgoingLink { mtu: 1500, is_down: false }; 2]);
 ///
 /// // From 192.0.2.1 to 198.51.100.1, with a TTL of 2.
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 /// frame.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 2, 17, 0xcc, 0xa3, 192, 0, 2, 1, 198, 51, 100, 1]);
 /// let whole = WholePacket::FirstPart;
-/// assert!(matches!(worker.route(&mut frame, whole, 0), Decision::Forward { port: 1 }));
+/// assert!(matches!(worker.route(&mut frame, whole, 0), Decision::Forward { port: 1, len: 34 }));
 /// assert_eq!(frame[..12], [2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 4]);
 ///
 /// // If it comes back, its TTL is at its end, and its sender gets an error.
@@ -87,8 +90,8 @@ pub struct RouterWorker<P> {
     router: Arc<Router>,
     next_hops: NextHopCache,
     waiting: WaitingRoom<P>,
-    /// By port, the longest IP packet that it takes, in bytes.
-    mtus: Vec<usize>,
+    /// By port.
+    links: Vec<OutgoingLink>,
     /// The frame of the last ICMP error, its memory used again.
     error: Vec<u8>,
     /// What each source may have of the errors.
@@ -105,7 +108,7 @@ impl<P> RouterWorker<P> {
             router: Arc::clone(router),
             next_hops: resolver.cache(),
             waiting: WaitingRoom::new(),
-            mtus: vec![usize::MAX; router.macs.len()],
+            links: vec![OutgoingLink { mtu: 0, is_down: false }; router.macs.len()],
             error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + MAX_ICMP_ERROR_LEN),
             error_shares: ErrorShares::new(),
             has_news: false,
@@ -113,14 +116,11 @@ impl<P> RouterWorker<P> {
         }
     }
 
-    /// Begins a batch of packets: takes what is new about next hops, and the MTU of each port in bytes, 0 if
-    /// that is not known.
-    pub fn begin(&mut self, now: Instant, mtus: impl IntoIterator<Item = u32>) {
+    /// Begins a batch of packets: takes what is new about next hops, and the link of each port.
+    pub fn begin(&mut self, now: Instant, links: impl IntoIterator<Item = OutgoingLink>) {
         self.now = now;
         self.has_news |= self.next_hops.refresh(now);
-        for (mtu, given) in self.mtus.iter_mut().zip(mtus) {
-            *mtu = if given == 0 { usize::MAX } else { given as usize };
-        }
+        self.links.iter_mut().zip(links).for_each(|(link, given)| *link = given);
     }
 
     /// Whether a filter decides on packets, which has to see them as a whole.
@@ -135,7 +135,7 @@ impl<P> RouterWorker<P> {
     /// If the router has no port `from`.
     #[inline]
     pub fn route(&mut self, data: &mut [u8], whole: WholePacket<'_>, from: usize) -> Decision {
-        let path = match self.router.path(data, whole, from, &self.mtus) {
+        let path = match self.router.path(data, whole, from, &self.links) {
             Ok(path) => path,
             Err(cause) => return Decision::Discard { cause },
         };
@@ -148,7 +148,7 @@ impl<P> RouterWorker<P> {
             },
         };
         self.router.rewrite(data, &path, mac);
-        Decision::Forward { port: path.port }
+        Decision::Forward { port: path.port, len: path.end }
     }
 
     /// Answers the sender of a packet of `len` bytes that is discarded for this cause; the other arguments
@@ -162,7 +162,7 @@ impl<P> RouterWorker<P> {
         let discarded = DroppedPacket { data, len, from, cause };
         let (router, shares, now) = (&self.router, &mut self.error_shares, self.now);
         let may_send = |problem, source| shares.allows(problem, source, &router.error_limit, now);
-        router.answer(&discarded, &self.mtus, may_send, &mut self.error)
+        router.answer(&discarded, &self.links, may_send, &mut self.error)
     }
 
     /// Whether a packet may wait. Unless the answer is [`Admission::Full`], it has to be parked, or dropped.

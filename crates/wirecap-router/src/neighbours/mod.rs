@@ -46,7 +46,7 @@ pub use self::{
     counts::{NextHopCounts, NextHopReport},
     hop::UnresolvedHop,
 };
-use crate::Error;
+use crate::{Error, own_macs::OwnMacs};
 
 /// Name of the resolver's thread.
 pub const THREAD: &str = "wirecap-hops";
@@ -58,10 +58,14 @@ pub(crate) struct Resolver(WorkerEnd);
 
 impl Resolver {
     /// Starts the thread for these ports, by their interface indexes, in the network namespace of the calling
-    /// thread. The thread calls `first` before anything else.
-    pub(crate) fn start(ports: Vec<u32>, first: impl FnOnce() + Send + 'static) -> Result<Self, Error> {
+    /// thread. The thread keeps `macs` up to date. It calls `first` before anything else.
+    pub(crate) fn start(
+        ports: Vec<u32>,
+        macs: Arc<OwnMacs>,
+        first: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, Error> {
         let (workers, end) = channel()?;
-        let resolver = ResolverThread::open(ports, end)?;
+        let resolver = ResolverThread::open(ports, macs, end)?;
         let thread = thread::Builder::new().name(THREAD.into());
         let run = move || {
             first();

@@ -4,7 +4,7 @@
 //! ```text
 //!   workers ── request, and a wake-up if it sleeps►┐
 //!   kernel ── neighbour found, failed, removed ───►├─ NextHops ──► a new table for the workers
-//!   kernel ── link up ────────────────────────────►┘      └──► the kernel: ask, forget
+//!   kernel ── link up, its Ethernet address ──────►┘      └──► the kernel: ask, forget
 //! ```
 //!
 //! Rule: events are read before requests, so that what is decided about a request rests on what the kernel
@@ -12,7 +12,7 @@
 
 use std::{
     os::fd::AsFd,
-    sync::mpsc::TryRecvError,
+    sync::{Arc, mpsc::TryRecvError},
     thread,
     time::{Duration, Instant},
 };
@@ -22,8 +22,8 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 use wirecap_sys::netdev::{
-    AskedNeighbour, Error, LinkChanges, LinkEvent, Neighbour, NeighbourChanges, NeighbourEvent, Neighbours,
-    changes,
+    AskedNeighbour, Error, LinkChanges, LinkEvent, LinkReader, Neighbour, NeighbourChanges, NeighbourEvent,
+    Neighbours, changes,
 };
 
 use super::{
@@ -31,6 +31,7 @@ use super::{
     channel::ResolverEnd,
     next_hops::{Kernel, NextHops, REFRESH, Refusal, hop_of},
 };
+use crate::own_macs::OwnMacs;
 
 /// The shortest time between two rounds: what comes within it is dealt with together.
 const BREATH: Duration = Duration::from_micros(500);
@@ -42,6 +43,8 @@ pub(super) struct ResolverThread {
     neighbours: PortNeighbours,
     events: NeighbourChanges,
     links: LinkChanges,
+    link_reader: LinkReader,
+    macs: Arc<OwnMacs>,
     next_hops: NextHops,
     channel: ResolverEnd,
 }
@@ -77,10 +80,12 @@ impl ResolverThread {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(super) fn open(ports: Vec<u32>, channel: ResolverEnd) -> Result<Self, Error> {
+    pub(super) fn open(ports: Vec<u32>, macs: Arc<OwnMacs>, channel: ResolverEnd) -> Result<Self, Error> {
         Ok(Self {
             events: NeighbourChanges::open()?,
             links: changes()?,
+            link_reader: LinkReader::open()?,
+            macs,
             neighbours: PortNeighbours { neighbours: Neighbours::open()?, ports },
             next_hops: NextHops::new(channel.counts(), Instant::now()),
             channel,
@@ -89,6 +94,8 @@ impl ResolverThread {
 
     /// Runs until the last worker is gone.
     pub(super) fn run(mut self) {
+        // They may have changed since the ports were looked up.
+        self.read_macs();
         loop {
             let now = Instant::now();
             self.read_links();
@@ -109,15 +116,28 @@ impl ResolverThread {
         // Messages that make no sense are passed over, as are those about other links.
         while let Ok(Some(event)) = self.links.next_event() {
             match event {
-                LinkEvent::State { ifindex, carrier: true, .. } => {
-                    let port = self.neighbours.ports.iter().position(|&port| port == ifindex);
-                    port.into_iter().for_each(|port| self.next_hops.link_is_up(port));
+                LinkEvent::State { ifindex, carrier, mac, .. } => {
+                    if let Some(port) = self.neighbours.ports.iter().position(|&port| port == ifindex) {
+                        mac.into_iter().for_each(|mac| self.macs.set(port, mac));
+                        if carrier {
+                            self.next_hops.link_is_up(port);
+                        }
+                    }
                 }
                 LinkEvent::Overrun => {
                     (0..self.neighbours.ports.len()).for_each(|port| self.next_hops.link_is_up(port));
+                    self.read_macs();
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Asks for the Ethernet addresses of all ports.
+    fn read_macs(&mut self) {
+        for (port, &ifindex) in self.neighbours.ports.iter().enumerate() {
+            let mac = self.link_reader.state(ifindex).ok().and_then(|state| state.mac);
+            mac.into_iter().for_each(|mac| self.macs.set(port, mac));
         }
     }
 

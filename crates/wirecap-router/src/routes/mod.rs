@@ -24,7 +24,7 @@ use self::{
 };
 use crate::{Error, RouteProblem};
 
-/// Routes of IPv4 and IPv6, read from text with one route a line, in the words of `ip route`:
+/// Routes of IPv4 and IPv6, read from text with one route a line, in words of `ip route`:
 ///
 /// ```text
 /// # where to                what by

@@ -35,6 +35,7 @@ struct World {
     next_hops: NextHops,
     kernel: FakeKernel,
     now: Instant,
+    is_down: bool,
 }
 
 fn router(routes: &str) -> Router {
@@ -55,7 +56,8 @@ impl World {
         // Time begins when everything is set up.
         let now = Instant::now();
         let next_hops = NextHops::new(channel.counts(), now);
-        let mut world = Self { worker, channel, next_hops, kernel: FakeKernel::default(), now };
+        let mut world =
+            Self { worker, channel, next_hops, kernel: FakeKernel::default(), now, is_down: false };
         world.pass(0);
         world
     }
@@ -70,7 +72,9 @@ impl World {
         if let Some(table) = self.next_hops.take_table() {
             self.channel.publish(table);
         }
-        self.worker.begin(self.now, [1500, 1000]);
+        let is_down = self.is_down;
+        let link = |mtu| OutgoingLink { mtu, is_down };
+        self.worker.begin(self.now, [1500, 1000].map(link));
     }
 
     /// The kernel reports the state of a next hop on the right.
@@ -137,7 +141,7 @@ fn dropped(cause: DropCause) -> Decision {
 fn a_packet_to_a_known_next_hop_is_rewritten_with_a_correct_checksum() {
     let mut world = World::new();
     let mut frame = to([203, 0, 113, 5]);
-    assert_eq!(world.route(&mut frame), Decision::Forward { port: 1 });
+    assert_eq!(world.route(&mut frame), Decision::Forward { port: 1, len: 60 });
     assert_eq!(MacAddress::destination_of(&frame), Some(MacAddress([2, 0, 0, 0, 0, 0x99])));
     assert_eq!(MacAddress::source_of(&frame), Some(RIGHT));
     assert_eq!((frame[22], checksum::sum(&frame[14..34])), (63, 0xffff));
@@ -156,7 +160,7 @@ fn a_packet_waits_until_its_next_hop_answers() {
     let settled = world.worker.settle();
     assert_eq!(settled, [(to([10, 1, 2, 3]), Outcome::Known)]);
     let mut frame = to([10, 1, 2, 3]);
-    assert_eq!(world.route(&mut frame), Decision::Forward { port: 1 });
+    assert_eq!(world.route(&mut frame), Decision::Forward { port: 1, len: 60 });
     assert_eq!(MacAddress::destination_of(&frame), Some(HOST));
     assert!(!world.worker.has_waiting());
 }
@@ -226,8 +230,30 @@ fn each_defect_has_its_cause_and_its_answer() {
         assert_eq!(world.route(&mut frame.clone()), dropped(cause), "{frame:02x?}");
         assert_eq!(world.error(&frame, cause), answer, "{cause:?}");
     }
-    let mut fits = v4(sender, [203, 0, 113, 5], 64, 980);
-    assert_eq!(world.route(&mut fits), Decision::Forward { port: 1 });
+    let fits = v4(sender, [203, 0, 113, 5], 64, 980);
+    assert_eq!(world.route(&mut fits.clone()), Decision::Forward { port: 1, len: 1014 });
+    // What is behind the packet in its frame goes no further, and makes it no longer.
+    let mut with_trailer = [&fits[..], &[7; 60]].concat();
+    assert_eq!(world.route(&mut with_trailer), Decision::Forward { port: 1, len: 1014 });
+    let too_long = [&v4(sender, [203, 0, 113, 5], 64, 981)[..], &[7; 60]].concat();
+    assert_eq!(world.route(&mut too_long.clone()), dropped(DropCause::TooLong));
+    assert_eq!(world.error(&too_long, DropCause::TooLong), Some([3, 4]));
+}
+
+#[test]
+fn for_a_link_that_is_down_no_next_hop_is_asked_for() {
+    let mut world = World::new();
+    world.is_down = true;
+    world.pass(1);
+    for frame in [to([198, 51, 100, 7]), to([203, 0, 113, 5])] {
+        assert_eq!(world.route(&mut frame.clone()), dropped(DropCause::LinkDown));
+        assert_eq!(world.error(&frame, DropCause::LinkDown), None);
+    }
+    world.pass(1);
+    assert_eq!(world.kernel.asked, []);
+    world.is_down = false;
+    world.pass(1);
+    assert!(world.park(to([198, 51, 100, 7])));
 }
 
 #[test]
@@ -243,7 +269,7 @@ fn a_filter_decides_after_the_header_and_before_the_route() {
         frame[24..26].copy_from_slice(&checksum.to_be_bytes());
         frame
     };
-    assert_eq!(decide(to([203, 0, 113, 5])), Decision::Forward { port: 1 });
+    assert_eq!(decide(to([203, 0, 113, 5])), Decision::Forward { port: 1, len: 60 });
     assert_eq!(decide(tcp(to([8, 8, 8, 8]))), dropped(DropCause::Unwanted));
     assert_eq!(decide(tcp(to([127, 0, 0, 1]))), dropped(DropCause::MartianDestination));
 }

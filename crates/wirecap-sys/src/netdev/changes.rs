@@ -4,9 +4,11 @@
 //!  kernel ── RTM_NEWLINK, RTM_DELLINK (group RTNLGRP_LINK) ──► subscription.rs ──► next_event()
 //! ```
 
-use libc::{IFLA_IFNAME, IFLA_MTU, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
+use libc::{IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, RTM_DELLINK, RTM_NEWLINK, RTMGRP_LINK};
 use netlink_packet_core::parse_u32;
+use wirecap_headers::MacAddress;
 
+use super::attributes::mac_address;
 use super::error::Result;
 use super::link::{LinkHeader, text};
 use super::netlink::{Message, each_attribute, split_header};
@@ -31,6 +33,8 @@ pub enum LinkEvent {
         carrier: bool,
         /// Its MTU in bytes; 0 if the kernel did not say.
         mtu: u32,
+        /// Its Ethernet address; `None` without one, and if the kernel did not say.
+        mac: Option<MacAddress>,
     },
     /// The link was deleted, its driver unbound, or it was moved to another network namespace.
     Removed {
@@ -77,18 +81,19 @@ fn event(message: &Message) -> Result<Option<LinkEvent>> {
         return Ok(None);
     }
     let ifindex = header.ifindex;
-    let (mut name, mut mtu) = (String::new(), 0);
+    let (mut name, mut mtu, mut mac) = (String::new(), 0, None);
     each_attribute(ACTION, attributes, |kind, value| {
         match kind {
             IFLA_IFNAME => name = text(value),
             IFLA_MTU => mtu = parse_u32(value)?,
+            IFLA_ADDRESS => mac = mac_address(value),
             _ => {}
         }
         Ok(())
     })?;
     Ok(Some(match message.kind {
         RTM_DELLINK => LinkEvent::Removed { ifindex, name },
-        _ => LinkEvent::State { ifindex, name, up: header.up(), carrier: header.carrier(), mtu },
+        _ => LinkEvent::State { ifindex, name, up: header.up(), carrier: header.carrier(), mtu, mac },
     }))
 }
 
@@ -101,14 +106,16 @@ mod tests {
         header[0] = family as u8;
         header[4..8].copy_from_slice(&9_u32.to_ne_bytes());
         header[8..12].copy_from_slice(&flags.to_ne_bytes());
-        Message::new(kind, &header).with(IFLA_IFNAME, b"eth9\0").with(IFLA_MTU, &1400_u32.to_ne_bytes())
+        let message = Message::new(kind, &header).with(IFLA_IFNAME, b"eth9\0");
+        message.with(IFLA_MTU, &1400_u32.to_ne_bytes()).with(IFLA_ADDRESS, &[2, 0, 0, 0, 0, 9])
     }
 
     #[test]
     fn flags_become_states() {
         let message = link_message(RTM_NEWLINK, libc::AF_UNSPEC, libc::IFF_UP);
         let name = "eth9".to_owned();
-        let expected = LinkEvent::State { ifindex: 9, name, up: true, carrier: false, mtu: 1400 };
+        let mac = Some(MacAddress([2, 0, 0, 0, 0, 9]));
+        let expected = LinkEvent::State { ifindex: 9, name, up: true, carrier: false, mtu: 1400, mac };
         assert_eq!(event(&message).unwrap(), Some(expected));
     }
 

@@ -108,8 +108,10 @@ mod tests {
 
     #[test]
     fn events_of_other_interfaces_are_ignored() {
-        let state =
-            |up, carrier| LinkEvent::State { ifindex: 9, name: "eth9".into(), up, carrier, mtu: 1500 };
+        let state = |up, carrier| {
+            let name = "eth9".into();
+            LinkEvent::State { ifindex: 9, name, up, carrier, mtu: 1500, mac: None }
+        };
         let removed = LinkEvent::Removed { ifindex: 9, name: "eth9".into() };
         assert_eq!(LinkFault::of_event(&state(true, true), 9), None);
         assert_eq!(LinkFault::of_event(&state(true, false), 9), Some(LinkFault::NoCarrier));

@@ -1,5 +1,7 @@
 //! What changes about an interface, asked again and again.
 
+use wirecap_headers::MacAddress;
+
 use super::error::Result;
 use super::ethtool::Ethtool;
 use super::interface::queues;
@@ -24,6 +26,8 @@ pub struct LinkState {
     pub carrier: bool,
     /// Its MTU in bytes.
     pub mtu: u32,
+    /// Its Ethernet address, if it has one.
+    pub mac: Option<MacAddress>,
 }
 
 impl LinkReader {
@@ -43,14 +47,14 @@ impl LinkReader {
         statistics(&mut self.rtnetlink, Selector::Index(ifindex))
     }
 
-    /// Whether it is switched on and connected now, and its MTU in bytes.
+    /// Whether it is switched on and connected now, its MTU in bytes, and its Ethernet address.
     ///
     /// # Errors
     /// [`Error::NoSuchIndex`](super::Error::NoSuchIndex) once the interface is gone.
     pub fn state(&mut self, ifindex: u32) -> Result<LinkState> {
         let link = link::link(&mut self.rtnetlink, Selector::Index(ifindex))?;
-        let Interface { up, carrier, mtu, .. } = link.interface;
-        Ok(LinkState { up, carrier, mtu })
+        let Interface { up, carrier, mtu, mac, .. } = link.interface;
+        Ok(LinkState { up, carrier, mtu, mac })
     }
 
     /// The XDP programs attached to it now, native first.

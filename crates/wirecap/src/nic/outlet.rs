@@ -37,6 +37,11 @@ impl Outlet {
         self.mtu.load(Ordering::Relaxed)
     }
 
+    /// Whether the link is down.
+    pub(crate) fn is_down(&self) -> bool {
+        !self.up.load(Ordering::Relaxed) && !self.gone.load(Ordering::Relaxed)
+    }
+
     /// The interface was deleted.
     pub(crate) fn note_gone(&self) {
         self.gone.store(true, Ordering::Relaxed);

@@ -97,7 +97,7 @@ impl OpenPort {
         // It was looked up before its events were followed, and may have changed in between.
         let state = self.link.as_mut().and_then(LinkWatch::state);
         let Interface { up, carrier, mtu, .. } = *interface;
-        let LinkState { carrier, mtu, .. } = state.unwrap_or(LinkState { up, carrier, mtu });
+        let LinkState { carrier, mtu, .. } = state.unwrap_or(LinkState { up, carrier, mtu, mac: None });
         self.outlet.note(carrier, mtu);
         self.ifindex = Some(interface.ifindex);
         self.report.driver = interface.driver.as_ref().map(|driver| driver.name.clone());
@@ -130,7 +130,7 @@ impl OpenPort {
 
     /// Looks whether its interface can send now. Returns the change, if there is one.
     pub(crate) fn look_at_link(&mut self) -> Option<PortEvent> {
-        let LinkState { up, carrier, mtu } = self.link.as_mut()?.state()?;
+        let LinkState { up, carrier, mtu, .. } = self.link.as_mut()?.state()?;
         let was_up = self.outlet.note(carrier, mtu);
         (was_up != carrier).then(|| link_event(up, carrier)(self.report.name.clone()))
     }

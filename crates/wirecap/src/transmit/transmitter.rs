@@ -84,6 +84,12 @@ impl Transmitter {
         self.outlet.mtu()
     }
 
+    /// Whether the interface is down or not connected, as [`Capture::events`](crate::Capture::events) last saw
+    /// it. It [refuses](Refusal::LinkDown) packets then.
+    pub fn is_link_down(&self) -> bool {
+        self.outlet.is_down()
+    }
+
     /// Packets taken so far.
     pub fn packets(&self) -> u64 {
         self.sent.report().packets

@@ -19,7 +19,7 @@ use std::{
 use wirecap::{Batch, Drain, OwnedPacket, PacketAllocator, Transmitter};
 use wirecap_headers::{Rewrite, Side, checksum};
 use wirecap_router::{
-    Admission, Answer, Decision, DropCause, Outcome, RouterWorker, UnresolvedHop, WholePacket,
+    Admission, Answer, Decision, DropCause, Outcome, OutgoingLink, RouterWorker, UnresolvedHop, WholePacket,
 };
 
 use super::{
@@ -28,6 +28,9 @@ use super::{
     stats::{ForwardStats, cause_of},
 };
 use crate::capture::job::BatchHandler;
+
+/// The shortest frame of Ethernet, in bytes, without checksum (FCS).
+const SHORTEST_FRAME: usize = 60;
 
 /// Where the packets of one worker go.
 pub(super) enum Path {
@@ -189,7 +192,10 @@ impl Forwarder {
             WholePacket::Unseen(packet.len())
         };
         match router.route(packet.data_mut(), seen, origin.port) {
-            Decision::Forward { port } => self.send(packet, origin, port, tally),
+            Decision::Forward { port, len } => {
+                trim(&mut packet, len);
+                self.send(packet, origin, port, tally);
+            }
             Decision::Wait(pending) => self.wait(packet, origin, pending),
             Decision::Discard { cause } => self.discard(&packet, origin, cause),
         }
@@ -280,8 +286,12 @@ impl Forwarder {
     /// waited too long.
     fn retry(&mut self) {
         let Path::Router(path) = &mut self.path else { return };
-        let mtu = |outputs: &Vec<Output>| outputs.first().map_or(0, |output| output.transmitter.mtu());
-        path.router.begin(Instant::now(), self.outputs.iter().map(mtu));
+        let link = |outputs: &Vec<Output>| {
+            let transmitter = outputs.first().map(|output| &output.transmitter);
+            let mtu = transmitter.map_or(0, Transmitter::mtu);
+            OutgoingLink { mtu, is_down: transmitter.is_some_and(Transmitter::is_link_down) }
+        };
+        path.router.begin(Instant::now(), self.outputs.iter().map(link));
         let settled = path.router.settle();
         if settled.is_empty() {
             return;
@@ -340,6 +350,19 @@ impl BatchHandler for Forwarder {
             }
         }
         self.outputs.iter_mut().flatten().for_each(Output::finish);
+    }
+}
+
+/// Takes off what is behind the IP packet, which ends at offset `end`: it is of the link that the packet came
+/// by. A frame is not made shorter than the shortest that a NIC sends.
+fn trim(packet: &mut OwnedPacket<'_>, end: usize) {
+    let shortest = SHORTEST_FRAME.min(packet.len());
+    if packet.len() > end.max(shortest) {
+        packet.trim_end(packet.len() - end.max(shortest));
+    }
+    if end < shortest {
+        // A frame of 60 bytes is in one part.
+        packet.data_mut()[end..shortest].fill(0);
     }
 }
 

@@ -303,7 +303,7 @@ fn each_port<T: FromStr<Err: Display>>(
 
 fn routes(path: &std::path::Path) -> Result<Routes> {
     let name = path.display();
-    let text = text_file(path, "the routes", "write routes as ip route prints them", ROUTES_MIB)?;
+    let text = text_file(path, "the routes", "write one route a line, as 10.0.0.0/8 dev eth1", ROUTES_MIB)?;
     text.parse().map_err(|error| usage!("{name}: {error}").into())
 }
 
@@ -314,6 +314,7 @@ fn router(routes: Routes, interfaces: &[Interface], ttl: Ttl, wanted: Option<Fil
     let ports: Vec<_> = interfaces.iter().map(RouterPort::from).collect();
     let router = Router::new(routes, &ports, ttl).map_err(|error| match error {
         RouterError::UnknownDevice { .. } => usage!("--route: {error}; add it to the interfaces"),
+        RouterError::NoDevice => usage!("--route: {error}"),
         error => Usage(error.to_string()),
     })?;
     Ok(match wanted {

@@ -11,6 +11,7 @@ mod hosts;
 mod icmp;
 mod malformed;
 mod neighbours;
+mod own_interfaces;
 pub mod routes;
 mod stalled;
 mod stuck;

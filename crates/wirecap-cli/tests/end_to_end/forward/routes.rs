@@ -157,6 +157,8 @@ fn an_invalid_table_is_refused_with_its_line() {
     for (table, arguments, code, words) in [
         ("10.0.0.0/8 dev m1\n10.0.0.0/33 dev m1\n", &[][..], 2, "line 2"),
         ("10.0.0.1/8 dev m1\n", &[], 2, "line 1"),
+        ("", &[], 2, "--route: the routes lead over no interface"),
+        ("10.0.0.0/8 drop\n", &[], 2, "--route: the routes lead over no interface"),
         ("10.0.0.0/8 dev eth9\n", &[], 2, "eth9, but the interfaces are m0, m1"),
         ("10.0.0.0/8 dev m1\n", &["--vlan", "1=2"], 2, "--vlan is for a cable"),
         ("10.0.0.0/8 dev m1\n", &["--pass", "udp prt 1"], 2, "syntax error"),
