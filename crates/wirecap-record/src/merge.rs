@@ -11,7 +11,8 @@
 //! promised one. Times within a queue increase, so a received packet is a promise, too; an idle queue is
 //! asked for its [`Horizon`]; a paused queue, whose times are unknown, is not waited for. Of packets with the
 //! same time, that of the lower queue is first, so that the order depends only on the packets. Packets of one
-//! queue keep their order, whatever their times.
+//! queue keep their order, whatever their times. And what is in the future is from before the clock was set
+//! back: it is not waited with, nor for.
 
 use std::{
     cmp::Reverse,
@@ -29,6 +30,8 @@ use super::{
 
 /// Runs are copied together up to this size.
 const MERGED_BYTES: usize = 256 << 10;
+/// Packets and promises that are later than now by more than this are from before the clock was set back.
+const SET_BACK_NS: u64 = 1_000_000_000;
 /// A block up to this size is copied to the run before it, which costs less than a write of its own.
 const SMALL_BYTES: usize = 4 << 10;
 
@@ -84,6 +87,15 @@ impl Queue {
             self.certain_ns = self.certain_ns.max(horizon.time_ns);
             // If later packets have arrived, the pause is over.
             self.has_paused = horizon.is_pause() && horizon.number == next;
+        }
+    }
+
+    /// Gives up what it has promised for after `latest_ns`, but for the promise that no packet comes.
+    fn forget_after(&mut self, latest_ns: u64) {
+        let is_after = |time_ns: u64| time_ns > latest_ns && time_ns < u64::MAX;
+        self.horizon = self.horizon.filter(|horizon| !is_after(horizon.time_ns));
+        if is_after(self.certain_ns) {
+            self.certain_ns = 0;
         }
     }
 
@@ -164,6 +176,25 @@ impl Merger {
         self.held_bytes == 0 && self.queues.iter().all(|queue| queue.certain_ns >= time_ns)
     }
 
+    /// Follows the system clock, of which packets have their times and which shows `now_ns`. If it was set
+    /// back, packets from before are passed on as they are, and what queues have promised by the old time
+    /// holds no longer: they would hold up each other until the clock has caught up.
+    pub(crate) fn follow_clock(&mut self, now_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
+        let latest_ns = now_ns.saturating_add(SET_BACK_NS);
+        self.queues.iter_mut().for_each(|queue| queue.forget_after(latest_ns));
+        if !self.heads.iter().any(|Reverse((first_ns, _))| *first_ns > latest_ns) {
+            return;
+        }
+        for queue in 0..self.queues.len() {
+            while self.queues[queue].head_ns().is_some_and(|head_ns| head_ns > latest_ns) {
+                self.take_run(queue, |records, start| records.run_after(start, latest_ns), out, buffers);
+            }
+        }
+        let heads = self.queues.iter().enumerate();
+        self.heads = heads.filter_map(|(queue, held)| Some(Reverse((held.head_ns()?, queue)))).collect();
+        self.close(out, buffers);
+    }
+
     /// Passes on packets that are certainly next.
     pub(crate) fn merge(&mut self, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         self.pass_on(None, out, buffers);
@@ -212,22 +243,37 @@ impl Merger {
 
     /// Passes on the packets of a queue up to a time.
     fn take(&mut self, queue: usize, limit_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
-        while let Some(first) = self.queues[queue].waiting.front() {
-            let start = self.queues[queue].taken;
-            let is_rest = first.span.newest_ns <= limit_ns;
-            if !is_rest || start.entries > 0 {
-                let end = if is_rest { first.end() } else { first.run_until(start, limit_ns) };
-                self.merged.append_run(first, start..end);
-                self.queues[queue].taken = end;
-            }
-            if self.merged.len() >= MERGED_BYTES {
-                self.close(out, buffers);
-            }
-            if !is_rest {
-                return;
-            }
+        let until = |records: &Records, start| match records.span.newest_ns <= limit_ns {
+            true => records.end(),
+            false => records.run_until(start, limit_ns),
+        };
+        while self.take_run(queue, until, out, buffers) {}
+    }
+
+    /// Passes on the run of a queue that begins with its first packet, and whose end `end_of` finds. Returns
+    /// whether it reaches the end of its block, and something is left behind that.
+    fn take_run(
+        &mut self,
+        queue: usize,
+        end_of: impl FnOnce(&Records, Position) -> Position,
+        out: &mut VecDeque<Records>,
+        buffers: &mut Buffers,
+    ) -> bool {
+        let Some(first) = self.queues[queue].waiting.front() else { return false };
+        let start = self.queues[queue].taken;
+        let end = end_of(first, start);
+        let is_rest = end.entries == first.entries.len();
+        if !is_rest || start.entries > 0 {
+            self.merged.append_run(first, start..end);
+            self.queues[queue].taken = end;
+        }
+        if self.merged.len() >= MERGED_BYTES {
+            self.close(out, buffers);
+        }
+        if is_rest {
             self.give_block(queue, out, buffers);
         }
+        is_rest
     }
 
     /// Removes the first block of a queue: to the output as it is, or, if it was copied, back to its worker.

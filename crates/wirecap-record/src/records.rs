@@ -197,6 +197,15 @@ impl Records {
         end
     }
 
+    /// The end of the run of records from `start` that are later than `limit_ns`.
+    pub(crate) fn run_after(&self, start: Position, limit_ns: u64) -> Position {
+        let mut end = start;
+        for &entry in self.entries[start.entries..].iter().take_while(|entry| entry.time_ns > limit_ns) {
+            end.advance(entry);
+        }
+        end
+    }
+
     /// The end of the longest prefix with at most this many packets and bytes.
     pub(crate) fn prefix(&self, max_packets: u64, max_bytes: usize) -> Position {
         let room = Room { packets: max_packets, bytes: max_bytes as u64, ..Room::UNLIMITED };

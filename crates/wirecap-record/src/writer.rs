@@ -124,6 +124,10 @@ impl Recording {
     /// Finds the next packets. Packets that are held back for too long, or too many, are passed on, certain
     /// or not, unless those they wait for are certain to arrive.
     fn merge(&mut self, now: Instant) {
+        if self.is_live {
+            let now_ns = description::nanoseconds(SystemTime::now());
+            self.merger.follow_clock(now_ns, &mut self.pending, &mut self.buffers);
+        }
         self.merger.merge(&mut self.pending, &mut self.buffers);
         if self.merger.held_bytes() > 0 && self.pace.may_ask(now) {
             self.merger.ask(|queue| self.lookout.horizon(queue));

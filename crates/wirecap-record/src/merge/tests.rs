@@ -247,6 +247,45 @@ fn a_silent_queue_holds_the_others_up_until_it_promises() {
 }
 
 #[test]
+fn after_the_clock_was_set_back_no_queue_waits_until_it_has_caught_up() {
+    const HOUR: u64 = 3_600 * SET_BACK_NS;
+    let mut bed = Bed::new(3);
+    let at = |bed: &mut Bed, now_ns: u64| {
+        bed.merger.follow_clock(now_ns, &mut bed.out, &mut bed.buffers);
+        bed.merge();
+    };
+    // Queue 2 is silent, and has promised for the time before.
+    bed.merger.accept(block(0, 0, &[HOUR + 100, HOUR + 101]));
+    bed.merger.accept(block(1, 0, &[HOUR + 99]));
+    bed.merger.ask(|_| Some(Horizon { number: 0, time_ns: HOUR + 98 }));
+    at(&mut bed, HOUR + 102);
+    assert_eq!(read(&bed.out), [], "queue 2 may have one of 99");
+    // A block with packets from before and after.
+    bed.merger.accept(block(0, 2, &[HOUR + 103, 10, 12]));
+    bed.merger.accept(block(1, 1, &[9, 11]));
+    at(&mut bed, 20);
+    let numbers = |bed: &Bed| -> Vec<_> {
+        read(&bed.out).into_iter().map(|packet| (packet.queue, packet.time_ns % HOUR)).collect()
+    };
+    let before = [(0, 100), (0, 101), (0, 103), (1, 99)];
+    assert_eq!(numbers(&bed), before, "those from before at once, the others wait for queue 2");
+    bed.merger.ask(|_| Some(Horizon { number: 0, time_ns: 15 }));
+    at(&mut bed, 21);
+    let after = [(1, 9), (0, 10), (1, 11)];
+    assert_eq!(numbers(&bed), [&before[..], &after].concat(), "queue 1 may have one of 12");
+    bed.merger.accept(block(1, 3, &[13]));
+    at(&mut bed, 22);
+    assert_eq!(numbers(&bed)[7..], [(0, 12)]);
+    // A queue that has ended is not waited for, whatever the clock shows.
+    bed.merger.accept(block(0, 5, &[30]));
+    bed.merger.accept(block(1, 4, &[31]));
+    at(&mut bed, 32);
+    bed.merger.ask(|queue| (queue == 2).then_some(Horizon { number: 0, time_ns: u64::MAX }));
+    at(&mut bed, 33);
+    assert_eq!((numbers(&bed)[8..].to_vec(), bed.merger.held_bytes() > 0), (vec![(1, 13), (0, 30)], true));
+}
+
+#[test]
 fn a_paused_queue_is_not_waited_for_until_it_resumes() {
     let mut bed = Bed::new(2);
     let pause = |number| Some(Horizon { number, time_ns: 0 });
