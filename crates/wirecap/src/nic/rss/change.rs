@@ -100,11 +100,14 @@ impl<D: RssDevice> Change<D> {
     }
 
     /// Sets it again if it is not symmetric any more, as far as the device tells. An administrator's own
-    /// setting is left alone; one that was there before is what a process that has ended puts back.
+    /// setting is left alone; one that was there before is what a process that has ended puts back. What the
+    /// device refuses, for instance while it is being reset, is tried again at each look, and reported once.
     pub(super) fn look(&mut self) {
-        if self.state != RssState::Active || matches!(self.lapses.last(), Some(RssRecovery::Failed(_))) {
+        let is_left_alone = matches!(self.lapses.last(), Some(RssRecovery::Failed(RssLoss::SetByOthers)));
+        if self.state != RssState::Active || is_left_alone {
             return;
         }
+        let was_refused = matches!(self.lapses.last(), Some(RssRecovery::Failed(RssLoss::NotSetAgain(_))));
         let Some(now) = self.device.get().ok().filter(|now| !is_symmetric(now)) else { return };
         let is_ours = self.set != self.before;
         self.lapses.push(if is_ours && now != self.before {
@@ -115,6 +118,7 @@ impl<D: RssDevice> Change<D> {
                     (self.before, self.set) = (before, set);
                     RssRecovery::Restored
                 }
+                Err(_) if was_refused => return,
                 Err(refusal) => RssRecovery::Failed(RssLoss::NotSetAgain(refusal)),
             }
         });

@@ -1,6 +1,10 @@
 //! Choosing and restoring a hash, on simulated drivers; and whether the key makes hashes symmetric.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use wirecap_sys::netdev::{HashFunction, HashTransform};
 
@@ -251,6 +255,22 @@ fn lasting_changes_are_reported_once_and_left_alone() {
     let mut change = Change::symmetric(unreadable, "eth1").unwrap();
     change.look();
     assert_eq!(change.lapses, [], "an interface that is gone is reported elsewhere");
+}
+
+#[test]
+fn a_hash_that_is_refused_during_a_reset_is_set_again_afterwards() {
+    static IS_READY: AtomicBool = AtomicBool::new(true);
+    let driver = driver(|_| IS_READY.load(Ordering::Relaxed));
+    let mut change = Change::symmetric(driver.clone(), "eth1").unwrap();
+    let symmetric = driver.now.replace(plain());
+    IS_READY.store(false, Ordering::Relaxed);
+    (0..3).for_each(|_| change.look());
+    IS_READY.store(true, Ordering::Relaxed);
+    (0..3).for_each(|_| change.look());
+    let [RssRecovery::Failed(RssLoss::NotSetAgain(_)), RssRecovery::Restored] = &change.lapses[..] else {
+        panic!("each is reported once: {:?}", change.lapses)
+    };
+    assert_eq!(*driver.now.borrow(), symmetric);
 }
 
 #[test]
