@@ -54,7 +54,7 @@ pub enum LongTerm {
 pub enum ShortTerm {
     /// No packets: there is nothing to compare.
     NoPackets,
-    /// Too many packets are in no bin: more than a tenth.
+    /// Too many packets are in no bin (more than a tenth), or no bin is closed yet (`first_ns` is null).
     Unknown {
         /// How many are in no bin.
         in_no_bin: u64,
@@ -108,7 +108,8 @@ impl Findings {
     pub fn of(summary: &Summary) -> Self {
         let in_no_bin = summary.queues.iter().map(|queue| queue.late + queue.ahead).sum::<u64>();
         let long_term = long_term(summary);
-        if in_no_bin > summary.packets / MANY_IN_NO_BIN {
+        let is_too_early = summary.packets > 0 && !summary.has_closed_bins();
+        if is_too_early || in_no_bin > summary.packets / MANY_IN_NO_BIN {
             return Self { long_term, short_term: ShortTerm::Unknown { in_no_bin }, bursts: vec![] };
         }
         let mut bursts: Vec<_> =
@@ -280,6 +281,24 @@ mod tests {
         let found = Findings::of(&summary);
         assert_eq!(found.short_term, ShortTerm::Unknown { in_no_bin: 1_091 });
         assert!(found.bursts.is_empty());
+    }
+
+    #[test]
+    fn before_a_bin_is_closed_bursts_are_unknown() {
+        let mut profiler = Profiler::new(2, BinSettings::new(10_000_000, 100_000_000));
+        let mut add = |ms: u64, packets: u64| {
+            let mut tally = Tally::new(10_000_000);
+            (0..packets).for_each(|_| tally.count(ms * 1_000_000, 0));
+            profiler.add(&tally, |_| {});
+            let summary = profiler.summary();
+            (Findings::of(&summary).short_term, summary.in_open_bins)
+        };
+        assert_eq!(add(0, 0), (ShortTerm::NoPackets, 0));
+        assert_eq!(add(0, 50), (ShortTerm::Unknown { in_no_bin: 0 }, 50));
+        assert_eq!(add(1_000, 30), (ShortTerm::Unknown { in_no_bin: 0 }, 80));
+        assert_eq!(add(1_010, 20), (ShortTerm::Even, 50));
+        profiler.close(|_| {});
+        assert_eq!(profiler.summary().in_open_bins, 0);
     }
 
     #[test]

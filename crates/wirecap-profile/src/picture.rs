@@ -28,17 +28,13 @@ const MAX_LINES: usize = 16;
 type Area<B> = DrawingArea<B, Shift>;
 type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-/// Draws a profile with these names for the queues. `None` if there is nothing to draw: no packets in closed
-/// bins.
-pub fn picture(title: &str, names: &[String], summary: &Summary, series: &Series) -> Option<String> {
-    if series.points.is_empty() {
-        return None;
-    }
+/// Draws a profile with these names for the queues. Without packets in closed bins, the axes are empty.
+pub fn picture(title: &str, names: &[String], summary: &Summary, series: &Series) -> String {
     let mut svg = String::new();
     let drawn =
         draw(title, names, summary, series, SVGBackend::with_string(&mut svg, SIZE).into_drawing_area());
     drawn.expect("memory takes everything");
-    Some(svg)
+    svg
 }
 
 fn draw<B: DrawingBackend>(
@@ -57,9 +53,14 @@ fn draw<B: DrawingBackend>(
     area.present()
 }
 
-/// The seconds that a point covers.
+/// The seconds that a point covers: those of a bin before there is one, since an axis needs a length.
 fn seconds_per_point(summary: &Summary, series: &Series) -> f64 {
-    summary.bin_ns as f64 * series.bins_per_point as f64 / 1e9
+    summary.bin_ns as f64 * series.bins_per_point.max(1) as f64 / 1e9
+}
+
+/// A label of an axis. Rounded, since three times 0.1 is 0.30000000000000004.
+fn label(value: &f64) -> String {
+    format!("{}", (value * 1e9).round() / 1e9)
 }
 
 /// A value for each point. Points that the series leaves out are 0; the first and the last one of each gap
@@ -97,6 +98,7 @@ fn lines<B: DrawingBackend>(
     let queues = busiest(summary);
     let left_out = summary.queues.len() - queues.len();
     let title = match left_out {
+        _ if series.points.is_empty() => format!("{title}: no packets"),
         0 => title.to_owned(),
         _ => format!("{title}; without the {left_out} queues that have the fewest packets"),
     };
@@ -112,8 +114,7 @@ fn lines<B: DrawingBackend>(
     let per_bin = format!("packets per {} ms", summary.bin_ns as f64 / 1e6);
     let mut mesh = chart.configure_mesh();
     mesh.x_desc("seconds").y_desc(per_bin).light_line_style(WHITE);
-    mesh.x_label_formatter(&|seconds| format!("{seconds}"))
-        .y_label_formatter(&|packets| format!("{packets}"));
+    mesh.x_label_formatter(&label).y_label_formatter(&label);
     mesh.draw()?;
     for queue in queues {
         let colour = Palette99::pick(queue).to_rgba();
@@ -141,22 +142,23 @@ fn gini<B: DrawingBackend>(summary: &Summary, series: &Series, area: &Area<B>) -
 
 fn shares<B: DrawingBackend>(summary: &Summary, area: &Area<B>) -> Drawn<B> {
     let queues = busiest(summary);
-    let largest = summary.queues.iter().map(|queue| queue.share).fold(0.0, f64::max);
+    let even = 100.0 / summary.queues.len().max(1) as f64;
+    // Without packets, all shares are 0, and the line is the highest.
+    let top = summary.queues.iter().map(|queue| queue.share * 100.0).fold(even, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption("percent of all packets; the line is an even share", ("sans-serif", 16))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(50)
-        .build_cartesian_2d(0.0..queues.len() as f64, 0.0..largest.max(0.01) * 105.0)?;
+        .build_cartesian_2d(0.0..queues.len() as f64, 0.0..top * 1.05)?;
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().x_labels(0).x_desc("queues, in the colours of their lines");
-    mesh.y_label_formatter(&|percent| format!("{percent}")).light_line_style(WHITE).draw()?;
+    mesh.y_label_formatter(&label).light_line_style(WHITE).draw()?;
     let bars = queues.iter().enumerate().map(|(at, &queue)| {
         let (at, share) = (at as f64, summary.queues[queue].share * 100.0);
         Rectangle::new([(at + 0.15, 0.0), (at + 0.85, share)], Palette99::pick(queue).filled())
     });
     chart.draw_series(bars)?;
-    let even = 100.0 / summary.queues.len().max(1) as f64;
     let even = [(0.0, even), (queues.len() as f64, even)];
     chart.draw_series(LineSeries::new(even, &BLACK)).map(|_| ())
 }
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
     use crate::{BinSettings, Profiler, Tally};
 
-    fn drawn(queues: usize, packets: u64) -> Option<String> {
+    fn drawn(queues: usize, packets: u64) -> String {
         let mut profiler = Profiler::new(queues, BinSettings::new(10_000_000, 100_000_000));
         let mut tally = Tally::new(10_000_000);
         (0..packets).for_each(|number| tally.count(number * 3_000_000, number as usize % queues));
@@ -182,18 +184,29 @@ mod tests {
 
     #[test]
     fn each_queue_has_a_line_a_name_and_a_share() {
-        let svg = drawn(3, 1_000).unwrap();
+        let svg = drawn(3, 1_000);
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.matches("<polyline").count() >= 5);
         for text in ["queue &lt;2&gt;", "packets &amp; bytes", "packets per 10 ms", "Gini"] {
             assert!(svg.contains(text), "{text}");
         }
-        assert_eq!(drawn(3, 0), None);
+    }
+
+    #[test]
+    fn without_packets_the_axes_are_empty_and_the_title_says_why() {
+        for queues in [1, 3, 40] {
+            let svg = drawn(queues, 0);
+            assert!(svg.trim_end().ends_with("</svg>"));
+            for text in ["packets &amp; bytes: no packets", "packets per 10 ms", "Gini"] {
+                assert!(svg.contains(text), "{queues} queues, {text}: {svg}");
+            }
+            assert!(!svg.contains("00000000") && !svg.contains("99999999"), "{svg}");
+        }
     }
 
     #[test]
     fn many_queues_are_cut_to_the_busiest_and_the_title_says_so() {
-        let svg = drawn(40, 4_000).unwrap();
+        let svg = drawn(40, 4_000);
         assert!(svg.contains("without the 24 queues that have the fewest packets") && svg.len() < 1 << 20);
     }
 

@@ -75,6 +75,10 @@ pub struct Summary {
     pub seconds: f64,
     /// Packets of all queues.
     pub packets: u64,
+    /// Packets among them whose bins are still open, so that no figure over time has them; none after the
+    /// end.
+    #[serde(skip)]
+    pub in_open_bins: u64,
     /// The largest share of a queue in the whole time, as a multiple of an even share: 1 to the number of
     /// queues; 0 without packets.
     pub long_term_factor: f64,
@@ -95,6 +99,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Whether any bin is closed: without one, there are no figures over time.
+    pub fn has_closed_bins(&self) -> bool {
+        self.first_ns.is_some()
+    }
+
     pub(crate) fn new(
         settings: BinSettings,
         packets: &[u64],
@@ -141,6 +150,7 @@ impl Summary {
             first_ns: measures.first_bin().map(|first| first * bin_ns),
             seconds: span_bins * bin_s,
             packets: total,
+            in_open_bins: (0..packets.len()).map(|queue| timeline.open_packets(queue)).sum(),
             long_term_factor: factor(packets),
             long_term_gini: gini(packets),
             short_term_factor: measures.mean_factor(),

@@ -50,6 +50,9 @@ impl FirstHeader {
     }
 }
 
+/// The queue of packets without a hash: NICs do not look them up in the table.
+pub const QUEUE_WITHOUT_HASH: usize = 0;
+
 /// The settings of a NIC that choose the queue of a packet.
 ///
 /// ```
@@ -90,9 +93,14 @@ impl Rss {
         Some(self.hash.of(HashInput::of(packet, &ip, self.fields)?.bytes()))
     }
 
-    /// The queue of a packet: 0 without a hash.
+    /// The queue that the hash of a packet chooses; `None` without a hash.
+    pub fn hashed_queue(&self, packet: &[u8], first: FirstHeader) -> Option<usize> {
+        self.hash(packet, first).map(|hash| self.table.queue(hash))
+    }
+
+    /// The queue of a packet: [`QUEUE_WITHOUT_HASH`] without a hash.
     pub fn queue(&self, packet: &[u8], first: FirstHeader) -> usize {
-        self.hash(packet, first).map_or(0, |hash| self.table.queue(hash))
+        self.hashed_queue(packet, first).unwrap_or(QUEUE_WITHOUT_HASH)
     }
 }
 

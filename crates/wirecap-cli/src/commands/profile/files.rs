@@ -147,7 +147,7 @@ impl Files {
         self.failures.lock().clone()
     }
 
-    /// Writes the picture, if there is one, and completes the files. Returns why that failed, if it did.
+    /// Writes the picture, if one is wanted, and completes the files. Returns why that failed, if it did.
     pub(super) fn finish(self, picture: Option<String>) -> Option<String> {
         if let Some(picture) = picture {
             let _ = self.sender.send(Piece::Picture(picture));
@@ -193,7 +193,7 @@ fn write_all(
     if let Some(file) = csv {
         complete(file).unwrap_or_else(&report);
     }
-    // Without packets there is no picture: dropping the file leaves the one that may exist.
+    // A profile that did not come to its end has no picture: dropping the file leaves the one that may exist.
 }
 
 fn write(mut file: PlainFile, bytes: &[u8]) -> Result<PlainFile, String> {

@@ -1,6 +1,10 @@
 //! The flags of `wirecap profile`.
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -133,6 +137,9 @@ impl ProfileFlags {
         self.process.apply(process);
         self.service.apply(service);
 
+        for (flag, path) in [("--csv", &self.csv), ("--picture", &self.picture)] {
+            check_path(flag, path.as_deref())?;
+        }
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (bin_ns, window_ns) = (ns(self.bin), ns(self.window));
         check_window(bin_ns, window_ns)?;
@@ -183,6 +190,16 @@ impl ProfileFlags {
         let (csv, picture, interval) = (self.csv, self.picture, self.interval);
         Ok((settings, ProfileRequest { bins, queues, csv, picture, interval }))
     }
+}
+
+/// # Errors
+/// The path is that of standard output, as other commands write it. Opened, it would be a file named `-`.
+fn check_path(flag: &str, path: Option<&Path>) -> Result<()> {
+    ensure!(
+        path != Some(Path::new("-")),
+        usage!("{flag} - would be standard output, which has the summary; name a file")
+    );
+    Ok(())
 }
 
 /// The most bins of a window: they bound the memory that sliding takes.
@@ -265,6 +282,8 @@ mod tests {
             (&["trace:x.pcap", "--rss-weight", "1,x"], "write numbers separated by commas"),
             (&["trace:x.pcap", "--queues", "0"], "write a number from 1 to 1024"),
             (&["eth1", "--picture", "x.png"], "ends in .svg"),
+            (&["eth1", "--csv", "-"], "--csv - would be standard output, which has the summary; name a file"),
+            (&["eth1", "--picture", "-"], "--picture - would be standard output"),
             (&["eth1", "--bin", "1s"], "a window has 1 to 10000 bins"),
             (&["eth1", "--bin", "9us"], "a window has 1 to 10000 bins"),
             (&["trace:x.pcap", "--workers", "2"], "by one worker, in the order of the file"),

@@ -29,7 +29,7 @@ pub(super) struct ComputedQueues {
     pub(super) entries: usize,
 }
 
-/// The settings with which queues were computed.
+/// The settings with which queues were computed, and what they do not apply to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RssRecord {
@@ -39,6 +39,9 @@ pub(crate) struct RssRecord {
     pub(super) fields: String,
     /// The number of entries of the indirection table.
     pub(super) entries: usize,
+    /// Packets without a hash, since they are not IP or too much of them is cut off: queue 0 has them, with
+    /// any key and table.
+    pub(super) without_hash: u64,
 }
 
 impl QueueSource {
@@ -46,11 +49,13 @@ impl QueueSource {
         matches!(self, Self::Computed(_))
     }
 
-    pub(super) fn record(&self) -> Option<RssRecord> {
+    /// The settings of RSS, if queues are computed, beside the number of packets without a hash.
+    pub(super) fn record(&self, without_hash: u64) -> Option<RssRecord> {
         match self {
             Self::Captured => None,
             Self::Computed(ComputedQueues { key, fields, entries, .. }) => {
-                Some(RssRecord { key: key.clone(), fields: fields.to_string(), entries: *entries })
+                let (key, fields, entries) = (key.clone(), fields.to_string(), *entries);
+                Some(RssRecord { key, fields, entries, without_hash })
             }
         }
     }

@@ -1,8 +1,13 @@
 //! What is printed at the end: the figures, and what they mean.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use wirecap::{Report, report::QueueMode};
-use wirecap_profile::{Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, ShortTerm, Summary};
+use wirecap_profile::{
+    Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, ShortTerm, Summary,
+    rss::QUEUE_WITHOUT_HASH,
+};
 
 use super::{
     jumps,
@@ -13,11 +18,16 @@ use crate::{
         layout::paragraph,
         table::{Table, grouped},
     },
-    text::plural::{counted, is, was},
+    text::{
+        plural::{counted, is, was},
+        units::length,
+    },
 };
 
 /// Bursts that are described; the table has all queues.
 const MAX_BURSTS: usize = 3;
+/// Figures of this age or more are old enough to say so.
+const STALE: Duration = Duration::from_secs(1);
 /// What absorbs a burst.
 const REMEDY: &str = "a pool of as many packets (-R x -M) holds them until a worker has time";
 
@@ -79,12 +89,18 @@ impl ProfileRecord {
     }
 }
 
-/// The profile as text, for people.
-pub(super) fn describe(record: &ProfileRecord, report: &Report) -> String {
+/// The profile as text, for people, with figures of this age.
+pub(super) fn describe(record: &ProfileRecord, age: Duration, report: &Report) -> String {
     let summary = &record.summary;
     let mut text = format!("\n{}\n{}", paragraph(&heading(record)), table(record));
     text.push('\n');
     let mut say = |line: String| text += &paragraph(&line);
+    if age >= STALE {
+        say(format!(
+            "these figures are {} old; newer ones are in use, as they are while rows of --csv wait for the disk",
+            length(age)
+        ));
+    }
     long_term(record).into_iter().for_each(&mut say);
     short_term(record).into_iter().for_each(&mut say);
     if record.queues.len() > 1 && summary.short_term_factor > 0.0 {
@@ -106,7 +122,7 @@ fn heading(record: &ProfileRecord) -> String {
     let bin = time(record.summary.bin_ns);
     match &record.rss {
         None => format!("packets in bins of {bin}:"),
-        Some(RssRecord { key, fields, entries }) => format!(
+        Some(RssRecord { key, fields, entries, .. }) => format!(
             "packets in bins of {bin}, by the queues that RSS chooses (key {key}, {fields} hashed, a table of {entries}):"
         ),
     }
@@ -156,17 +172,36 @@ fn long_term(record: &ProfileRecord) -> Option<String> {
         }
         LongTerm::Skewed { queue, share, factor } => format!(
             "long-term imbalance: {} has {:.1} % of all packets, {factor:.1} times an even share; workers that help each other \
-             (-T) level it, or another key or table (ethtool -X)",
+             (-T) level it{}",
             record.label(queue),
-            share * 100.0
+            share * 100.0,
+            of_settings(record, queue)
         ),
     })
+}
+
+/// What settings of the NIC do about a queue with too many packets.
+fn of_settings(record: &ProfileRecord, queue: usize) -> String {
+    let packets = record.queues[queue].summary.packets;
+    match &record.rss {
+        Some(rss) if queue == QUEUE_WITHOUT_HASH && 2 * rss.without_hash > packets => format!(
+            "; {:.1} % of its packets have no hash (not IP), which no key or table changes",
+            rss.without_hash as f64 * 100.0 / packets as f64
+        ),
+        _ => ", or another key or table (ethtool -X)".into(),
+    }
 }
 
 fn short_term(record: &ProfileRecord) -> Vec<String> {
     let window = time(record.summary.window_ns);
     match record.findings.short_term {
         ShortTerm::NoPackets => return vec![],
+        ShortTerm::Unknown { .. } if !record.summary.has_closed_bins() => {
+            return vec![
+                "short-term imbalance is unknown: no bin is closed yet; packets that come a second after it close one"
+                    .into(),
+            ];
+        }
         ShortTerm::Unknown { in_no_bin } => {
             let packets = counted(record.summary.packets, "packet");
             return vec![format!("short-term imbalance is unknown: {in_no_bin} of {packets} are in no bin")];
@@ -220,7 +255,7 @@ fn has(number: usize) -> &'static str {
 
 /// What limits the meaning of the figures.
 fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = Vec::from_iter(reach(&record.summary));
     let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
     let lost = report.total().lost.total() + early;
     if lost > 0 {
@@ -254,6 +289,19 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
     lines
 }
 
+/// How far the bins of a profile reach that goes on, if any is closed.
+fn reach(summary: &Summary) -> Option<String> {
+    let open = summary.in_open_bins;
+    (summary.has_closed_bins() && open > 0).then(|| {
+        format!(
+            "so far, the bins reach to {:.3} s; {} {} in bins that are still open, and only in the shares",
+            summary.seconds,
+            counted(open, "packet"),
+            is(open)
+        )
+    })
+}
+
 /// A width of time: 10 ms.
 fn time(ns: u64) -> String {
     match ns {
@@ -285,6 +333,10 @@ mod tests {
         ProfileRecord::new(&(0..4).map(name).collect::<Vec<_>>(), rss, &profiler, 0)
     }
 
+    fn rss(without_hash: u64) -> RssRecord {
+        RssRecord { key: "microsoft".into(), fields: "ports".into(), entries: 128, without_hash }
+    }
+
     fn report() -> Report {
         let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
         Report { seconds: 10.0, threshold_percent: None, ports, workers, memory }
@@ -292,8 +344,7 @@ mod tests {
 
     #[test]
     fn the_summary_names_both_kinds_of_imbalance() {
-        let rss = RssRecord { key: "microsoft".into(), fields: "ports".into(), entries: 128 };
-        let text = describe(&record(Some(rss)), &report());
+        let text = describe(&record(Some(rss(0))), Duration::ZERO, &report());
         let expected = "
 packets in bins of 10 ms, by the queues that RSS chooses (key microsoft, ports
     hashed, a table of 128):
@@ -332,6 +383,41 @@ short-term imbalance: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8
             short_term(&record),
             ["short-term imbalance is unknown: 13000 of 122717 packets are in no bin"]
         );
+    }
+
+    #[test]
+    fn packets_without_a_hash_are_not_blamed_on_key_and_table() {
+        // Queue 0 has 80,000 packets.
+        for (without_hash, words) in [
+            (
+                80_000,
+                "(-T) level it; 100.0 % of its packets have no hash (not IP), which no key or table changes",
+            ),
+            (40_001, "(-T) level it; 50.0 % of its packets have no hash"),
+            (40_000, "(-T) level it, or another key or table (ethtool -X)"),
+        ] {
+            let line = long_term(&record(Some(rss(without_hash)))).unwrap();
+            assert!(line.contains(words), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_profile_says_how_far_it_reaches() {
+        let mut record = record(None);
+        record.summary.in_open_bins = 7;
+        let lines = caveats(&record, &report());
+        assert_eq!(
+            lines,
+            [
+                "so far, the bins reach to 10.000 s; 7 packets are in bins that are still open, and only in the shares"
+            ]
+        );
+        let text = describe(&record, Duration::from_secs(90), &report());
+        assert!(text.contains("\nthese figures are 1 min 30 s old; newer ones are in use"), "{text}");
+        record.summary.first_ns = None;
+        record.findings.short_term = ShortTerm::Unknown { in_no_bin: 0 };
+        assert_eq!(caveats(&record, &report()), [""; 0]);
+        assert!(short_term(&record)[0].starts_with("short-term imbalance is unknown: no bin is closed yet"));
     }
 
     #[test]

@@ -2,10 +2,14 @@
 //!
 //! Rule: a worker gives its batch back before it takes the lock, so that waiting workers hold no cells.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc::SyncSender};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc::SyncSender},
+    thread,
+    time::Duration,
+};
 
 use wirecap::{Batch, Direction};
-use wirecap_profile::{Profiler, Tally};
+use wirecap_profile::{Profiler, Tally, rss::QUEUE_WITHOUT_HASH};
 
 use super::{
     csv,
@@ -14,12 +18,25 @@ use super::{
 };
 use crate::capture::job::BatchHandler;
 
+/// How often the lock is tried, and how long to wait in between: busy workers have it often, each for
+/// microseconds.
+const TRIES: usize = 20;
+const TURN: Duration = Duration::from_millis(1);
+
+/// Packets with a meaning of their own for the profile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SpecialPackets {
+    /// They left the host, and so passed no receive queue.
+    pub(super) outgoing: u64,
+    /// RSS gives them no hash; 0 where queues are not computed.
+    pub(super) without_hash: u64,
+}
+
 /// What is profiled, shared by the workers and the thread that prints.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) profiler: Profiler,
-    /// Packets that left the host, and so passed no receive queue.
-    pub(super) outgoing: u64,
+    pub(super) special: SpecialPackets,
     /// Where rows are written.
     rows: Option<SyncSender<Piece>>,
 }
@@ -30,11 +47,22 @@ pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
 
 impl SharedProgress {
     pub(super) fn new(profiler: Profiler, rows: Option<SyncSender<Piece>>) -> Self {
-        Self(Arc::new(Mutex::new(Progress { profiler, outgoing: 0, rows })))
+        let special = SpecialPackets::default();
+        Self(Arc::new(Mutex::new(Progress { profiler, special, rows })))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, but waits no longer than a worker takes that does not wait for the disk. `None` if one does.
+    pub(super) fn lock_soon(&self) -> Option<MutexGuard<'_, Progress>> {
+        (0..TRIES).find_map(|number| {
+            if number > 0 {
+                thread::sleep(TURN);
+            }
+            self.try_lock()
+        })
     }
 
     /// The same without waiting: `None` while a worker has it, which may wait for the disk.
@@ -48,8 +76,9 @@ impl SharedProgress {
 }
 
 impl Progress {
-    fn add(&mut self, tally: &Tally, outgoing: u64) {
-        self.outgoing += outgoing;
+    fn add(&mut self, tally: &Tally, special: SpecialPackets) {
+        self.special.outgoing += special.outgoing;
+        self.special.without_hash += special.without_hash;
         let mut rows = Vec::new();
         let Self { profiler, rows: sender, .. } = self;
         let bin_ns = profiler.settings().bin_ns;
@@ -97,24 +126,28 @@ impl ProfileWorker {
 
 impl BatchHandler for ProfileWorker {
     fn batch(&mut self, batch: Batch) {
-        let mut outgoing = 0;
+        let mut special = SpecialPackets::default();
         let captured = match &self.queues.selector {
             QueueSelector::Captured(positions) => positions.get(&(batch.port(), batch.queue())).copied(),
             QueueSelector::Computed(..) => None,
         };
         for packet in &batch {
             if packet.direction() == Direction::Out {
-                outgoing += 1;
+                special.outgoing += 1;
                 continue;
             }
             let queue = match &self.queues.selector {
                 QueueSelector::Captured(_) => captured.expect("the report has all queues"),
-                QueueSelector::Computed(rss, first) => rss.queue(packet.data(), *first),
+                QueueSelector::Computed(rss, first) => {
+                    let hashed = rss.hashed_queue(packet.data(), *first);
+                    special.without_hash += u64::from(hashed.is_none());
+                    hashed.unwrap_or(QUEUE_WITHOUT_HASH)
+                }
             };
             self.tally.count(packet.timestamp_ns(), queue);
         }
         drop(batch);
-        self.progress.lock().add(&self.tally, outgoing);
+        self.progress.lock().add(&self.tally, special);
         self.tally.clear();
     }
 }

@@ -1,5 +1,7 @@
 //! `wirecap profile`: live queues of a veth pair, and traces made here, whose flows have known hashes.
 
+mod running;
+
 use std::{
     fs,
     io::Write,
@@ -310,13 +312,14 @@ fn files_that_cannot_be_written_are_reported_and_a_trace_is_never_overwritten() 
     assert!(message.contains("cannot write /dev/full: No space left on device"), "{message}");
     assert!(drawn.exists(), "the picture is written all the same");
     assert_eq!(packets(&record(&full)).iter().sum::<u64>(), 24_600, "the profile itself is complete");
-    // Neither a picture without packets, nor half of one.
+    // Without packets, the picture says so, and replaces an old one.
     let svg = directory.path().join("x.svg");
+    fs::write(&svg, "old").unwrap();
     fs::write(&path, trace([])).unwrap();
     let empty = profile(&path, &["--json", "--picture", svg.to_str().unwrap()]);
     assert_eq!(empty.status.code(), Some(0), "{empty:?}");
     assert_eq!(record(&empty)["profile"]["findings"]["long_term"]["kind"], "not_comparable");
-    assert!(!svg.exists() && !partial(&svg).exists());
+    assert!(fs::read_to_string(&svg).unwrap().contains(": no packets") && !partial(&svg).exists());
 }
 
 #[test]
