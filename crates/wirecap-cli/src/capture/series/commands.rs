@@ -6,7 +6,7 @@
 //! ```
 
 use std::{
-    fmt, io,
+    fmt, io, mem,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -16,15 +16,13 @@ use std::{
         mpsc::{Sender, channel},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use anyhow::{Result, anyhow};
 use wirecap_sandbox::{Profile, Sandbox};
 
-use crate::{settings::OutputSettings, text::plural::counted};
-
-/// How many failed commands are reported one by one.
-const REPORTED: u64 = 3;
+use crate::{capture::silence::Silence, settings::OutputSettings, text::plural::counted};
 
 /// The thread that runs a command with each file that is complete.
 #[derive(Debug)]
@@ -162,17 +160,27 @@ fn run_with_each(
     current: &Mutex<Current>,
 ) -> FailedCommands {
     let (mut count, mut failed) = (0_u64, 0_u64);
+    let (mut silence, mut unreported) = (Silence::default(), 0_u64);
     for path in files {
         count += 1;
         let why = match run_with(command, &path, current) {
             Ok(None) => break,
-            Ok(Some(status)) if status.success() => continue,
+            Ok(Some(status)) if status.success() => {
+                silence.end();
+                continue;
+            }
             Ok(Some(status)) => status.to_string(),
             Err(error) => error.to_string(),
         };
-        failed += 1;
-        if failed <= REPORTED {
-            warn!("{command} {} failed: {why}", path.display());
+        (failed, unreported) = (failed + 1, unreported + 1);
+        let now = Instant::now();
+        if !silence.lasts(now) {
+            silence.begin(now);
+            let others = match mem::take(&mut unreported) {
+                1 => String::new(),
+                more => format!("; so have {} since the last warning", counted(more - 1, "other")),
+            };
+            warn!("{command} {} failed: {why}{others}", path.display());
         }
     }
     FailedCommands { command: command.into(), failed, files: count }

@@ -48,6 +48,16 @@ pub(crate) struct Names {
     last_number: u64,
 }
 
+/// The name of a file of a series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UsedName {
+    /// The name of its period, which may be that of others, too.
+    name: PathBuf,
+    /// Which of these it is, from 1 on.
+    number: u64,
+    pub(super) path: PathBuf,
+}
+
 impl Names {
     pub(crate) fn new(template: &Path, output: &OutputSettings) -> Self {
         let has_percent = template.as_os_str().as_encoded_bytes().contains(&b'%');
@@ -99,10 +109,17 @@ impl Names {
         Ok(name.into())
     }
 
-    /// The name with a free number, for a file whose name is already used.
-    pub(super) fn with_free_number(&self, name: &Path, number: u64) -> PathBuf {
-        let mut names = (number.max(2)..).map(|number| numbered(name, number));
-        names.find(|name| !name.exists()).unwrap_or_else(|| name.to_owned())
+    /// The name of a file, in the period that begins at this time: with a free number behind that of `last`,
+    /// the file before it, if the name is the same or already used.
+    pub(super) fn next(&self, number: u64, begins_ns: u64, last: Option<&UsedName>) -> Result<UsedName> {
+        let name = self.path(number, begins_ns)?;
+        let last = last.filter(|last| last.name == name);
+        if last.is_none() && !self.is_used(&name, begins_ns) {
+            return Ok(UsedName { path: name.clone(), name, number: 1 });
+        }
+        let mut numbers = last.map_or(1, |last| last.number) + 1..;
+        let free = numbers.find(|&number| !numbered(&name, number).exists()).unwrap_or(u64::MAX);
+        Ok(UsedName { path: numbered(&name, free), name, number: free })
     }
 
     /// Whether a file with this name exists, and the name does not tell its period from the one that begins
@@ -376,8 +393,28 @@ mod tests {
         for seconds in [601, 1_200, 3_600, 23 * 3_600 + 1, 24 * 3_600, 25 * 3_600, 24 * 3_600 * 365] {
             assert!(!is_used(now_ns - seconds * SECOND_NS), "{seconds} s before");
         }
-        assert_eq!(names.with_free_number(&path, 1), numbered(&path, 2));
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(now_ns)).unwrap();
+        assert_eq!(names.next(1, now_ns, None).unwrap().path, numbered(&path, 2));
         fs::write(numbered(&path, 2), "").unwrap();
-        assert_eq!(names.with_free_number(&path, 2), numbered(&path, 3));
+        assert_eq!(names.next(1, now_ns, None).unwrap().path, numbered(&path, 3));
+    }
+
+    #[test]
+    fn files_of_one_period_are_numbered_by_themselves() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = Names::new(&directory.path().join("%Y%m%d_%H%M%S.pcapng"), &by_time());
+        // However long the series is.
+        let (mut number, mut last) = (100_000, None);
+        for second in [1_790_000_000, 1_790_000_001] {
+            let alone = names.path(1, second * SECOND_NS).unwrap();
+            for of_same in 1..=3 {
+                let next = names.next(number, second * SECOND_NS, last.as_ref()).unwrap();
+                let expected = if of_same == 1 { alone.clone() } else { numbered(&alone, of_same) };
+                assert_eq!(next.path, expected);
+                assert!(names.number_in(&next.path).is_some(), "a later run finds it");
+                // Old ones may be gone: those that follow are behind it all the same.
+                (number, last) = (number + 1, Some(next));
+            }
+        }
     }
 }

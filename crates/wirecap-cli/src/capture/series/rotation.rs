@@ -11,7 +11,12 @@ use std::{
 use anyhow::{Result, anyhow};
 use wirecap_record::{NextFile, Output, RecordError, Rotation};
 
-use super::{commands::CommandQueue, earlier::EarlierFiles, names::Names, old_files::OldFiles};
+use super::{
+    commands::CommandQueue,
+    earlier::EarlierFiles,
+    names::{Names, UsedName},
+    old_files::OldFiles,
+};
 use crate::{
     capture::output::cannot_open, message::Message, settings::OutputSettings, text::plural::counted,
 };
@@ -21,7 +26,7 @@ use crate::{
 pub(crate) struct Series {
     names: Names,
     earlier: EarlierFiles,
-    first: PathBuf,
+    first: UsedName,
     old_files: OldFiles,
 }
 
@@ -42,15 +47,14 @@ impl Series {
         })?;
         earlier.check_unused().map_err(|(path, error)| cannot_open(path, &error))?;
         names.continue_after(earlier.last_number(&names));
-        let name = names.path(1, begins_ns)?;
-        let first = if names.is_used(&name, begins_ns) { names.with_free_number(&name, 1) } else { name };
+        let first = names.next(1, begins_ns, None)?;
         let old_files = OldFiles::new(&earlier, settings);
         Ok(Self { names, earlier, first, old_files })
     }
 
     /// The first file.
     pub(crate) fn first(&self) -> &Path {
-        &self.first
+        &self.first.path
     }
 
     /// Where this run begins, which files exist already, and how many are deleted; `None` if there are none.
@@ -65,10 +69,11 @@ impl Series {
             0 => String::new(),
             _ => format!(" ({partial} not complete)"),
         };
-        let (pattern, files, first) = (self.names.pattern(), counted(files, "file"), self.first.display());
+        let (pattern, files, first) =
+            (self.names.pattern(), counted(files, "file"), self.first.path.display());
         let text =
             format!("{}: {files} of earlier runs{complete}; this one begins with {first}", pattern.display());
-        Some(match self.old_files.surplus(&self.first) {
+        Some(match self.old_files.surplus(&self.first.path) {
             0 | 1 => Message::note(text),
             surplus => Message::warning(format!("{text}; the {surplus} oldest are deleted (-b files:)")),
         })
@@ -84,18 +89,14 @@ impl Series {
     ) -> (Rotation, SeriesBegin) {
         let Self { names, first, old_files, .. } = self;
         let old_files = Arc::new(Mutex::new(old_files));
-        let begin = SeriesBegin { old_files: Arc::clone(&old_files), first: first.clone() };
-        let last_name = Mutex::new(first);
+        let begin = SeriesBegin { old_files: Arc::clone(&old_files), first: first.path.clone() };
+        let last = Mutex::new(first);
         let open_next = move |NextFile { number, begins_ns }| {
-            let name =
-                names.path(number, begins_ns).map_err(|error| io::Error::other(format!("{error:#}")))?;
-            let mut last_name = lock(&last_name);
+            let mut last = lock(&last);
             // A period may be shorter than names can tell apart.
-            let path = match name == *last_name || names.is_used(&name, begins_ns) {
-                true => names.with_free_number(&name, number),
-                false => name.clone(),
-            };
-            *last_name = name;
+            let next = names.next(number, begins_ns, Some(&*last));
+            *last = next.map_err(|error| io::Error::other(format!("{error:#}")))?;
+            let path = last.path.clone();
             lock(&old_files).add(&path);
             // The message names the series; this adds the file.
             open(&path).map_err(|cause| RecordError::NextFile { path, cause: cause.into() })
