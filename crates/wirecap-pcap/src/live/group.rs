@@ -174,6 +174,20 @@ impl Membership {
     }
 }
 
+impl Membership {
+    /// Gives a worker back to the member that it is of, for those that join later.
+    pub(super) fn give_back(&self, member: u64, worker: Worker) {
+        let mut members = lock(&self.group.members);
+        match members.iter_mut().find(|other| other.number == member) {
+            Some(owner) => owner.spares.push(worker),
+            None => {
+                drop(members);
+                drop(worker);
+            }
+        }
+    }
+}
+
 impl Drop for Membership {
     fn drop(&mut self) {
         lock(&self.group.members).retain(|member| member.number != self.number);
@@ -226,6 +240,27 @@ mod tests {
         let mut last = join("three", 1);
         assert_eq!((meet(&mut members[0]), meet(&mut last)), ((1, 0), (2, 0)));
         drop(strangers);
+    }
+
+    #[test]
+    fn a_member_has_a_worker_for_others_however_often_they_join() {
+        let (kept, share) = capture();
+        let stays = Membership::join("rejoins", 1, share).unwrap();
+        for number in 1..=2 * MAX_MEMBERS {
+            let (leaves, share) = capture();
+            let mut member = Membership::join("rejoins", 1, share).unwrap();
+            let [Spare { member: of, worker, .. }] =
+                <[Spare; 1]>::try_from(member.meet(|_| ())).expect("a worker of the one that stays");
+            assert_eq!(of, stays.number, "{number}");
+            member.give_back(of, worker);
+            drop((member, leaves));
+        }
+        drop(stays);
+        let (leaves, share) = capture();
+        let alone = Membership::join("rejoins", 1, share).unwrap();
+        let (_kept, Share { mut spares, .. }) = capture();
+        alone.give_back(0, spares.remove(0));
+        drop((kept, leaves));
     }
 
     #[test]

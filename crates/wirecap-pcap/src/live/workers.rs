@@ -119,6 +119,17 @@ impl Source {
     }
 }
 
+// Workers of other members are theirs again.
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(membership) = &self.membership {
+            for Helped { member, source, .. } in self.helped.drain(..) {
+                membership.give_back(member, source.worker);
+            }
+        }
+    }
+}
+
 impl Helped {
     /// Whether its packets are for the handle as well.
     fn is_like(&self, membership: Option<&Membership>) -> bool {
