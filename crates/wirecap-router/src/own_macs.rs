@@ -11,8 +11,8 @@ use wirecap_headers::{MacAddress, SourceMac};
 /// The Ethernet addresses of ports, by port.
 #[derive(Debug)]
 pub(crate) struct OwnMacs {
-    /// INVARIANT: each is a [`SourceMac`], in the upper six bytes. Written by the resolver's thread, read by workers; pairs with nothing,
-    /// since it guards no other memory.
+    /// INVARIANT: each is a [`SourceMac`], in the upper six bytes. Written by the resolver's thread, read by
+    /// workers; pairs with nothing, since it guards no other memory.
     words: Box<[AtomicU64]>,
 }
 

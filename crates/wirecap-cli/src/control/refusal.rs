@@ -32,7 +32,9 @@ pub(crate) enum Refusal {
     UnknownSetting(String),
     #[error("{setting} cannot be changed while a capture runs: {}; stop it, and start it with the new value", .reason.describe())]
     Fixed { setting: String, reason: FixedReason },
-    #[error("there is no T in basic mode, in which forward always runs; a capture has one with --mode advanced")]
+    #[error(
+        "there is no T in basic mode, in which forward always runs; a capture has one with --mode advanced"
+    )]
     BasicMode,
     #[error("{0}")]
     Threshold(GeometryError),

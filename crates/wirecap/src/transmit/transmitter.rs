@@ -84,8 +84,8 @@ impl Transmitter {
         self.outlet.mtu()
     }
 
-    /// Whether the interface is down or not connected, as [`Capture::events`](crate::Capture::events) last saw
-    /// it. It [refuses](Refusal::LinkDown) packets then.
+    /// Whether the interface is down or not connected, as [`Capture::events`](crate::Capture::events) last
+    /// saw it. It [refuses](Refusal::LinkDown) packets then.
     pub fn is_link_down(&self) -> bool {
         self.outlet.is_down()
     }
