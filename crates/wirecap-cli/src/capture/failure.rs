@@ -52,7 +52,7 @@ pub(super) enum Failure {
     Cut(String),
     /// The command of a series.
     #[error(
-        "{} failed with {} of {}, which are complete; the first failures are above",
+        "{} failed with {} of {}, which are complete; warnings above name some",
         .0.command,
         .0.failed,
         counted(.0.files, "file")

@@ -16,13 +16,19 @@ use std::{
         mpsc::{Sender, channel},
     },
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Result, anyhow};
 use wirecap_sandbox::{Profile, Sandbox};
 
 use crate::{capture::silence::Silence, settings::OutputSettings, text::plural::counted};
+
+/// A command that takes longer is reported.
+const SLOW: Duration = Duration::from_secs(15 * 60);
+/// Between two looks whether a command has ended.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The thread that runs a command with each file that is complete.
 #[derive(Debug)]
@@ -109,13 +115,15 @@ impl Commands {
         let sandbox = sandbox.clone();
         let current = Arc::<Mutex<Current>>::default();
         let shared = Arc::clone(&current);
+        let files = Arc::<AtomicU64>::default();
+        let complete = Arc::clone(&files);
         let run = move || {
             sandbox.enter(&Profile::Commands);
-            run_with_each(&command, named.iter().map_while(|name| name), &shared)
+            run_with_each(&command, named.iter().map_while(|name| name), &shared, &complete)
         };
         let thread = thread::Builder::new().name("wirecap-command".into()).spawn(run);
         let thread = thread.map_err(|error| anyhow!("cannot start the thread for -z: {error}"))?;
-        Ok(Some(Self { queue: CommandQueue { names, files: Arc::default() }, thread, current }))
+        Ok(Some(Self { queue: CommandQueue { names, files }, thread, current }))
     }
 
     /// Where complete files go.
@@ -158,12 +166,13 @@ fn run_with_each(
     command: &str,
     files: impl Iterator<Item = PathBuf>,
     current: &Mutex<Current>,
+    complete: &AtomicU64,
 ) -> FailedCommands {
     let (mut count, mut failed) = (0_u64, 0_u64);
     let (mut silence, mut unreported) = (Silence::default(), 0_u64);
     for path in files {
         count += 1;
-        let why = match run_with(command, &path, current) {
+        let why = match run_with(command, &path, current, complete) {
             Ok(None) => break,
             Ok(Some(status)) if status.success() => {
                 silence.end();
@@ -187,11 +196,50 @@ fn run_with_each(
 }
 
 /// Runs a command with a file. Returns how it ended; `None` if the commands are given up.
-fn run_with(command: &str, path: &Path, current: &Mutex<Current>) -> io::Result<Option<ExitStatus>> {
+fn run_with(
+    command: &str,
+    path: &Path,
+    current: &Mutex<Current>,
+    complete: &AtomicU64,
+) -> io::Result<Option<ExitStatus>> {
     let Some(mut child) = begin(command, path, &mut lock(current))? else { return Ok(None) };
-    let status = child.wait();
+    let (since, mut slowness, mut pause) = (Instant::now(), Slowness::default(), SHORTEST_PAUSE);
+    let status = loop {
+        match child.try_wait() {
+            Ok(None) => {}
+            ended => break ended,
+        }
+        if slowness.is_news(since.elapsed()) {
+            let waiting = complete.load(Ordering::Relaxed).saturating_sub(lock(current).begun);
+            warn!(
+                "{command} still runs with {} after {} min; {} {} for it",
+                path.display(),
+                since.elapsed().as_secs() / 60,
+                counted(waiting, "complete file"),
+                if waiting == 1 { "waits" } else { "wait" }
+            );
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    };
     lock(current).running = None;
-    status.map(Some)
+    status
+}
+
+/// When to say that a command takes long: after a while, and then after twice the time.
+#[derive(Debug, Default)]
+struct Slowness {
+    reported: Duration,
+}
+
+impl Slowness {
+    fn is_news(&mut self, lasted: Duration) -> bool {
+        let is_news = lasted >= SLOW.max(self.reported * 2);
+        if is_news {
+            self.reported = lasted;
+        }
+        is_news
+    }
 }
 
 /// Begins the command, under the lock: what is given up names each process that there is.
@@ -221,6 +269,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_command_that_hangs_is_reported_at_growing_intervals() {
+        let mut slowness = Slowness::default();
+        let minutes = (0..24 * 60).filter(|&minute| slowness.is_news(Duration::from_secs(minute * 60)));
+        assert_eq!(minutes.collect::<Vec<_>>(), [15, 30, 60, 120, 240, 480, 960]);
+    }
+
+    #[test]
     fn what_is_given_up_names_the_process_that_goes_on_and_the_files_that_are_left() {
         let running = || Some(RunningCommand { file: "a.pcapng".into(), process: 77 });
         for (running, not_begun, rest) in [
@@ -237,10 +292,10 @@ mod tests {
     #[test]
     fn no_command_begins_once_they_are_given_up() {
         let current = Mutex::new(Current::default());
-        let ended = run_with("true", Path::new("a"), &current).unwrap();
+        let ended = run_with("true", Path::new("a"), &current, &AtomicU64::new(0)).unwrap();
         assert!(ended.is_some_and(|status| status.success()));
         lock(&current).is_given_up = true;
-        assert!(run_with("true", Path::new("b"), &current).unwrap().is_none());
+        assert!(run_with("true", Path::new("b"), &current, &AtomicU64::new(0)).unwrap().is_none());
         let Current { begun, running, .. } = current.into_inner().unwrap();
         assert_eq!((begun, running), (1, None));
     }
