@@ -82,7 +82,8 @@ impl Router {
                     (_, Some(Route::Drop)) => None,
                     (DropCause::NoRoute, _) => Some(IcmpProblem::NoRoute),
                     (DropCause::TooLong, Some(Route::Via { device, .. })) => {
-                        Some(IcmpProblem::TooLong { mtu: links[self.port_of[*device]].mtu })
+                        let longest = links[self.port_of[*device]].longest();
+                        Some(IcmpProblem::TooLong { mtu: u32::try_from(longest).unwrap_or(u32::MAX) })
                     }
                     // Of all sources that no router forwards from, an error reaches link-local ones of IPv6.
                     (DropCause::MartianSource, _) => {
