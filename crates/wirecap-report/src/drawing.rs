@@ -42,6 +42,11 @@ const TITLE_CHARS: usize = 100;
 const LEGEND_CHARS: usize = 34;
 /// The width of a character, nearly.
 const CHAR_WIDTH: u32 = 7;
+/// The width that labels of heights have at least, with the name of their axis, and the name alone.
+const HEIGHTS_WIDTH: u32 = 74;
+const AXIS_NAME_WIDTH: u32 = 34;
+/// The room around a plot.
+const MARGIN: u32 = 12;
 /// Points of a line that are marked; of more, only the line is drawn.
 const MAX_MARKS: usize = 40;
 
@@ -164,6 +169,16 @@ fn draw<'a>(chart: &Chart, origin: Origin, area: Area<'a>) -> Drawn<'a> {
     area.present()
 }
 
+/// The width of the labels of heights: long ones are not cut off.
+fn heights_width(up: &Span) -> u32 {
+    HEIGHTS_WIDTH.max(AXIS_NAME_WIDTH + up.longest_label() as u32 * CHAR_WIDTH)
+}
+
+/// The width of a plot in this area.
+fn plot_width(area: &Area<'_>, up: &Span) -> u32 {
+    area.dim_in_pixel().0.saturating_sub(heights_width(up) + 2 * MARGIN)
+}
+
 /// The axes of a plot, with their labels.
 fn axes<'c, 'a>(
     area: &'c Area<'a>,
@@ -173,11 +188,13 @@ fn axes<'c, 'a>(
     up_label: &str,
     below: u32,
 ) -> Drawn<'a, Context<'c, 'a>> {
+    let (beside, width) = (heights_width(up), plot_width(area, up));
+    let across = across.clone().spaced(f64::from(width) / f64::from(CHAR_WIDTH));
     let mut plot = ChartBuilder::on(area)
-        .margin(12)
+        .margin(MARGIN)
         .margin_top(26)
         .x_label_area_size(below)
-        .y_label_area_size(74)
+        .y_label_area_size(beside)
         .build_cartesian_2d(across.clone(), up.clone())?;
     let word = |span: &Span, place: f64| {
         let tick = span.ticks.iter().find(|tick| tick.0 == place);
@@ -191,7 +208,7 @@ fn axes<'c, 'a>(
         .axis_desc_style(style(16))
         .x_desc(printable(across_label))
         .y_desc(printable(up_label))
-        .x_label_formatter(&|place| word(across, *place))
+        .x_label_formatter(&|place| word(&across, *place))
         .y_label_formatter(&|place| word(up, *place))
         .draw()?;
     Ok(plot)
@@ -205,9 +222,10 @@ fn group_axes<'c, 'a>(
     up: &Span,
     up_label: &str,
 ) -> Drawn<'a, Context<'c, 'a>> {
-    let width = (area.dim_in_pixel().0 - 98) / groups.len().max(1) as u32;
-    let names: Vec<_> =
-        groups.iter().map(|name| wrapped(name, (width / CHAR_WIDTH).max(1) as usize)).collect();
+    let width = plot_width(area, up) / groups.len().max(1) as u32;
+    // A character between the names of neighbours.
+    let most = (width / CHAR_WIDTH).saturating_sub(1).max(1) as usize;
+    let names: Vec<_> = groups.iter().map(|name| wrapped(name, most)).collect();
     let rows = names.iter().map(Vec::len).max().unwrap_or(1).min(6);
     let across = Span { from: 0.0, until: groups.len() as f64, ticks: Vec::new() };
     let plot = axes(area, &across, up, "", up_label, 16 + 15 * rows as u32)?;
@@ -294,8 +312,10 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::chart::Axis;
+    use crate::{chart::Axis, palette::MAX_SERIES};
 
     fn series(name: &str, values: [Option<f64>; 2]) -> Series {
         Series { name: name.into(), values: values.into() }
@@ -359,6 +379,63 @@ mod tests {
         assert!((grouped[0] / grouped[1] - 9.1).abs() < 0.3 && grouped[2] > grouped[1], "{grouped:?}");
         let stacked = heights(&stacked);
         assert!((stacked[0] / stacked[1] - 9.1).abs() < 0.5, "{stacked:?}");
+    }
+
+    #[test]
+    fn a_line_of_one_point_has_a_mark() {
+        let [mut chart, ..] = charts();
+        let alone = |chart: &Chart| picture(chart, Origin::Measured).matches("<circle").count();
+        if let Plot::Lines { lines, .. } = &mut chart.plot {
+            lines.truncate(1);
+            lines[0].points.truncate(1);
+        }
+        // One is in the legend.
+        assert_eq!(alone(&chart), 2);
+    }
+
+    #[test]
+    fn no_two_entries_of_a_legend_have_one_colour() {
+        let [_, mut chart, _] = charts();
+        if let Plot::GroupedBars { series, .. } = &mut chart.plot {
+            *series = vec![series[0].clone(); MAX_SERIES];
+        }
+        let svg = picture(&chart, Origin::Measured);
+        let in_legend = svg.split("<rect ").skip(1).filter(|tag| tag.contains("height=\"12\""));
+        let colours: BTreeSet<_> =
+            in_legend.filter_map(|tag| tag.split("fill=\"").nth(1)?.split('"').next()).collect();
+        assert_eq!(colours.len(), MAX_SERIES, "{colours:?}");
+    }
+
+    #[test]
+    fn names_of_neighbouring_groups_do_not_touch() {
+        let [_, mut chart, _] = charts();
+        if let Plot::GroupedBars { groups, series, .. } = &mut chart.plot {
+            *groups = vec!["40 GbE 16".into(); 12];
+            series.iter_mut().for_each(|one| one.values = vec![Some(1.0); 12]);
+        }
+        let svg = picture(&chart, Origin::Measured);
+        assert_eq!(svg.matches("\n40 GbE\n").count(), 12, "{svg}");
+    }
+
+    #[test]
+    fn labels_of_heights_are_whole_and_as_precise_as_their_step() {
+        let svg = |value| {
+            let [mut chart, ..] = charts();
+            if let Plot::Lines { lines, .. } = &mut chart.plot {
+                lines[0].points = vec![(1e3, value)];
+                lines.truncate(1);
+            }
+            picture(&chart, Origin::Measured)
+        };
+        let small = svg(0.009);
+        assert!(small.contains("\n0.008\n") && small.contains("\n0.010\n"), "{small}");
+        // The text ends at its place, and begins so many characters before it.
+        let large = svg(8e12);
+        let label = "\n8,000,000,000,000\n";
+        let (before, _) = large.split_once(label).unwrap_or_else(|| panic!("{large}"));
+        let (_, at) = before.rsplit_once("<text x=\"").unwrap();
+        let x: u32 = at.split('"').next().unwrap().parse().unwrap();
+        assert!(x >= label.trim().len() as u32 * CHAR_WIDTH, "{x}");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Span {
         };
         let ticks = (0..=(last - first) as usize).map(|count| (first + count as f64) * step);
         let (from, until) = if rounds { (first * step, last * step) } else { (least, most) };
-        Self { from, until, ticks: ticks.map(|at| (at, number(at))).collect() }
+        Self { from, until, ticks: ticks.map(|at| (at, tick(at, step))).collect() }
     }
 
     fn log(least: f64, most: f64) -> Self {
@@ -83,6 +83,27 @@ impl Span {
         let ticks = inside.map(|value| (value.log10(), number(value))).collect();
         Self { from: from.log10(), until: until.log10(), ticks }
     }
+
+    /// Characters of the longest label.
+    pub fn longest_label(&self) -> usize {
+        self.ticks.iter().map(|(_, word)| word.chars().count()).max().unwrap_or(0)
+    }
+
+    /// Without the words of labels that would overlap the one before them, on an axis that is this number of
+    /// characters long.
+    pub fn spaced(mut self, chars: f64) -> Self {
+        let per_char = (self.until - self.from) / chars;
+        let mut free_from = f64::NEG_INFINITY;
+        for (place, word) in &mut self.ticks {
+            let half = word.chars().count() as f64 / 2.0 * per_char;
+            if *place - half < free_from {
+                word.clear();
+            } else {
+                free_from = *place + half + per_char;
+            }
+        }
+        self
+    }
 }
 
 /// The next of 1, 2, 5 times a power of ten.
@@ -92,19 +113,28 @@ fn nice_step(least: f64) -> f64 {
     steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }
 
+/// The label of a tick, with as many decimals as the step between ticks needs.
+fn tick(at: f64, step: f64) -> String {
+    // The logarithm of 0.01 may be a little less than -2.
+    let decimals = (-(step.log10() + 1e-9).floor()).clamp(0.0, 15.0) as usize;
+    separated(&format!("{at:.decimals$}"))
+}
+
 /// A number with four significant digits, whole ones with all of theirs, and separated thousands.
 pub fn number(value: f64) -> String {
     let digits = if value == 0.0 { 0 } else { (3 - value.abs().log10().floor() as i32).clamp(0, 9) as usize };
     let text = format!("{value:.digits$}");
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let has_fraction = text.contains('.');
+    separated(if has_fraction { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
+}
+
+/// A number in digits with separated thousands, and zero without a sign.
+fn separated(text: &str) -> String {
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |whole| ("-", whole));
+    let is_zero = !text.contains(|letter: char| ('1'..='9').contains(&letter));
     let whole = whole.parse().map_or_else(|_| whole.to_owned(), grouped);
-    let fraction = fraction.trim_end_matches('0');
-    let point = if fraction.is_empty() { "" } else { "." };
-    match format!("{sign}{whole}{point}{fraction}").as_str() {
-        "-0" => "0".into(),
-        text => text.into(),
-    }
+    format!("{}{whole}{fraction}", if is_zero { "" } else { sign })
 }
 
 #[cfg(test)]
@@ -131,6 +161,27 @@ mod tests {
         assert!(negative.from <= -3.0 && words(&negative).contains(&"0"), "{negative:?}");
         let nothing = Span::of(Scale::Linear, [0.0].into_iter(), true);
         assert!(nothing.from < nothing.until && nothing.ticks.len() > 1, "{nothing:?}");
+    }
+
+    #[test]
+    fn labels_have_as_many_decimals_as_their_step_needs() {
+        let up = |most| Span::of(Scale::Linear, [most].into_iter(), true);
+        assert_eq!(words(&up(0.4)), ["0.00", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30", "0.35", "0.40"]);
+        let short = up(0.008);
+        assert_eq!(words(&short)[..4], ["0.000", "0.001", "0.002", "0.003"]);
+        assert_eq!(words(&up(3_000_000.0))[1], "500,000");
+        let high = Span::of(Scale::Linear, [100_000.0, 100_000.8].into_iter(), false);
+        assert_eq!(words(&high)[..3], ["100,000.0", "100,000.1", "100,000.2"]);
+        let around = Span::of(Scale::Linear, [-0.3, 0.3].into_iter(), true);
+        assert!(words(&around).contains(&"0.0") && !words(&around).contains(&"-0.0"), "{around:?}");
+    }
+
+    #[test]
+    fn labels_that_would_overlap_are_left_out() {
+        let span = || Span::of(Scale::Linear, [0.0, 8e9].into_iter(), false);
+        let shown = |chars| words(&span().spaced(chars)).iter().filter(|word| !word.is_empty()).count();
+        assert_eq!([shown(150.0), shown(100.0), shown(25.0)], [9, 5, 3]);
+        assert_eq!((span().spaced(25.0).ticks.len(), span().longest_label()), (9, 13));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use clap::{Parser, builder::PossibleValuesParser};
+use clap::{CommandFactory, Parser, builder::PossibleValuesParser, error::ErrorKind};
 use wirecap_core::{Choice, Geometry, choice::NamedValue};
 use wirecap_lab::table::{Table, millions};
 use wirecap_sim::{
@@ -26,7 +26,7 @@ struct Flags {
     /// What to simulate [default: all].
     #[arg(value_name = "EXPERIMENT", value_parser = names())]
     experiments: Vec<String>,
-    /// Sets a parameter, such as ring=4096; --list has their names.
+    /// Sets a parameter, such as ring=4096; --list has their names, and where they have an effect.
     #[arg(long, value_name = "NAME=VALUE")]
     param: Vec<Setting>,
     /// The seed of the traffic: the same seed, the same figures; as --param seed=N.
@@ -38,10 +38,11 @@ struct Flags {
     /// Writes each chart to this directory as well, as PNG; needs rsvg-convert (package librsvg2-bin).
     #[arg(long, value_name = "DIR")]
     png: Option<PathBuf>,
-    /// Prints how long each experiment took, and how many packets it simulated per second.
+    /// Prints how long each experiment took, and how many packets of its traffic that is per second. Packets
+    /// at a constant rate are simulated many at once, not one by one.
     #[arg(long)]
     timings: bool,
-    /// Lists the experiments and the parameters.
+    /// Lists the experiments, each with the parameters that have an effect on it.
     #[arg(long)]
     list: bool,
 }
@@ -52,7 +53,11 @@ fn names() -> PossibleValuesParser {
 }
 
 fn main() -> ExitCode {
-    match run(&Flags::parse()) {
+    let flags = Flags::parse();
+    if let Err(error) = check_effects(&flags) {
+        Flags::command().error(ErrorKind::ArgumentConflict, error).exit();
+    }
+    match run(&flags) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed as well.
@@ -90,15 +95,14 @@ fn run(flags: &Flags) -> Result<()> {
     if let Some(directory) = &flags.png {
         wirecap_report::check_png(directory)?;
     }
-    let changed = parameters.changed();
     let simulation = Simulation::new(parameters);
     let (mut found, mut timings) = (Vec::new(), timings_table());
     let began = Instant::now();
     for experiment in wanted(&flags.experiments) {
         let (before, began) = (simulation.packets(), Instant::now());
         let mut findings = experiment.value.run(&simulation).with_context(|| experiment.name)?;
+        let changed = experiment.value.changed(&simulation.parameters).join(", ");
         if !changed.is_empty() {
-            let changed = changed.join(", ");
             findings.paragraphs.insert(
                 0,
                 format!("Simulated with {changed}: notes are those of the default parameters, and causes are omitted."),
@@ -128,29 +132,60 @@ fn run(flags: &Flags) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a parameter that has no effect on an experiment that is named; where all are wanted, each has what
+/// it uses.
+fn check_effects(flags: &Flags) -> Result<(), String> {
+    if wants_all(&flags.experiments) {
+        return Ok(());
+    }
+    let set = flags.param.iter().map(|setting| setting.parameter);
+    let set: Vec<_> = set.chain(flags.seed.map(|_| Parameter::Seed)).collect();
+    for experiment in wanted(&flags.experiments) {
+        if let Some(&parameter) = set.iter().find(|&&parameter| !experiment.value.has(parameter)) {
+            let with: Vec<_> = Experiment::with(parameter).map(Experiment::as_str).collect();
+            let with = with.join(", ");
+            return Err(format!("{parameter} has no effect on {}, only on {with}", experiment.name));
+        }
+    }
+    Ok(())
+}
+
+/// Whether all experiments are wanted.
+fn wants_all(names: &[String]) -> bool {
+    names.is_empty() || names.iter().any(|name| name == "all")
+}
+
 /// The experiments with these names, in the order of the paper; all without a name.
 fn wanted(names: &[String]) -> impl Iterator<Item = &'static NamedValue<Experiment>> + '_ {
-    let all = names.is_empty() || names.iter().any(|name| name == "all");
+    let all = wants_all(names);
     Experiment::ALL.iter().filter(move |experiment| all || names.iter().any(|name| name == experiment.name))
 }
 
-/// The experiments, and the parameters with their defaults.
+/// The experiments with the parameters that have an effect on each, and the parameters with their defaults.
 fn list() -> String {
-    let experiments = Experiment::ALL.iter().map(|one| format!("  {:<10} {}", one.name, one.explanation));
+    let experiments = Experiment::ALL.iter().map(|one| {
+        let used: Vec<_> = one.value.parameters().iter().map(|parameter| parameter.as_str()).collect();
+        let used = if used.is_empty() { "no parameters".into() } else { used.join(", ") };
+        format!("  {:<10} {}\n  {:<10} {used}", one.name, one.explanation, "")
+    });
     let parameters = Parameter::ALL.iter().map(|one| {
         let default = Parameters::default().value(one.value);
         format!("  {:<10} {default:<10} {}", one.name, one.explanation)
     });
-    let lines = ["Experiments:".to_owned()].into_iter().chain(experiments);
+    let lines = ["Experiments, and the parameters that have an effect on each:".to_owned()].into_iter();
+    let lines = lines.chain(experiments);
     let lines = lines.chain(["\nParameters, and their defaults:".to_owned()]).chain(parameters);
     lines.collect::<Vec<_>>().join("\n")
 }
 
 fn timings_table() -> Table {
-    Table::new(
-        "How long it took, on one core",
-        &["experiment", "million packets", "seconds", "million packets/s"],
-    )
+    let head = ["experiment", "million packets of traffic", "seconds", "millions of them per second"];
+    let mut table = Table::new("How long it took, on one core", &head);
+    table.note(
+        "Packets that come at a constant rate are simulated many at once, so these are not packets that were \
+         simulated one by one.",
+    );
+    table
 }
 
 fn timing(name: &str, packets: u64, began: Instant) -> [String; 4] {

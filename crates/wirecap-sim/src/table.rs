@@ -7,6 +7,11 @@ pub fn simulated(title: &str, header: &[&str]) -> Table {
     Table::new(format!("{title} (simulated)"), header)
 }
 
+/// Millions with two digits.
+pub fn millions_of(value: f64) -> String {
+    format!("{:.2}", value / 1e6)
+}
+
 /// Percent with one digit.
 pub fn percent(value: f64) -> String {
     format!("{value:.1} %")

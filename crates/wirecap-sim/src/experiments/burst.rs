@@ -8,6 +8,8 @@ use crate::{
     engines::{Engine, ring::Release},
     losses::Losses,
     outcome::QueueOutcome,
+    parameters::{Parameter, Parameters},
+    table::millions_of,
     traffic::Traffic,
 };
 
@@ -59,13 +61,43 @@ impl BurstEngine {
     }
 }
 
+/// The filters that a handler has for each packet: the paper's load.
+#[derive(Debug, Clone, Copy)]
+enum Filters {
+    None,
+    ThreeHundred,
+}
+
+impl Filters {
+    /// Packets per second that a handler handles.
+    fn pace_pps(self, parameters: &Parameters) -> f64 {
+        match self {
+            Filters::None => parameters.free_pace_pps,
+            Filters::ThreeHundred => parameters.pace_pps,
+        }
+    }
+
+    /// The load as titles have it: x stands for a pace, so another pace is given instead of it.
+    fn load(self, parameters: &Parameters) -> String {
+        let (parameter, x) = match self {
+            Filters::None => (Parameter::FreePace, 0),
+            Filters::ThreeHundred => (Parameter::Pace, 300),
+        };
+        match parameters.is_changed(parameter) {
+            false => format!("x = {x}"),
+            true => format!("{} packets/s a handler", parameters.value(parameter)),
+        }
+    }
+}
+
 /// The share of bursts that each engine loses.
 fn losses(
     simulation: &Simulation,
     title: &str,
     engines: &[BurstEngine],
-    pace_pps: f64,
+    filters: Filters,
 ) -> Result<Losses, GeometryError> {
+    let pace_pps = filters.pace_pps(&simulation.parameters);
     let row = |engine: &BurstEngine| {
         let lost = BURSTS
             .iter()
@@ -73,9 +105,14 @@ fn losses(
         Ok((engine.name(), lost.collect::<Result<_, _>>()?))
     };
     let rows = engines.iter().map(row).collect::<Result<_, GeometryError>>()?;
-    let rate = simulation.parameters.rate_pps / 1e6;
-    let title = title.replace("RATE", &format!("{rate:.2} Mpps"));
+    let title = format!("{title}, {}", filters.load(&simulation.parameters));
     Ok(Losses { title, row: "engine", columns: BURSTS.into(), rows })
+}
+
+/// The title of a figure, without its load.
+fn title(simulation: &Simulation, figure: u32) -> String {
+    let rate = millions_of(simulation.parameters.rate_pps);
+    format!("Figure {figure}: packets lost at {rate} Mpps, by length of the burst")
 }
 
 fn findings(losses: &Losses, description: &str) -> Findings {
@@ -97,8 +134,7 @@ pub fn figure_8(simulation: &Simulation) -> Result<Findings, GeometryError> {
         BurstEngine::Netmap,
         BurstEngine::PfRing,
     ];
-    let title = "Figure 8: packets lost at RATE, by length of the burst, x = 0";
-    let losses = losses(simulation, title, &engines, simulation.parameters.free_pace_pps)?;
+    let losses = losses(simulation, &title(simulation, 8), &engines, Filters::None)?;
     Ok(findings(&losses, "A line for each engine: its loss by the length of the burst."))
 }
 
@@ -115,8 +151,7 @@ pub fn figure_9(simulation: &Simulation) -> Result<Findings, GeometryError> {
         BurstEngine::Basic(m, r),
         BurstEngine::Basic(m, 5 * r),
     ];
-    let title = "Figure 9: packets lost at RATE, by length of the burst, x = 300";
-    let losses = losses(simulation, title, &engines, simulation.parameters.pace_pps)?;
+    let losses = losses(simulation, &title(simulation, 9), &engines, Filters::ThreeHundred)?;
     Ok(findings(&losses, "Each engine begins to lose packets where a burst is longer than its buffer."))
 }
 
@@ -128,15 +163,27 @@ pub fn figure_10(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let (m, r) = (simulation.parameters.m, simulation.parameters.r);
     let engines = [(m / 4, 4 * r), (m / 2, 2 * r), (m, r)].map(|(m, r)| BurstEngine::Basic(m, r));
     let cells = wirecap_lab::table::grouped(u64::from(m) * u64::from(r));
-    let title = format!("Figure 10: R x M = {cells} in three ways, x = 300");
-    let losses = losses(simulation, &title, &engines, simulation.parameters.pace_pps)?;
+    let title = format!("Figure 10: R x M = {cells} in three ways");
+    let losses = losses(simulation, &title, &engines, Filters::ThreeHundred)?;
     Ok(findings(&losses, "The three lines lie on each other: only R x M counts."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HANDLER_PPS, parameters::Parameters};
+    use crate::HANDLER_PPS;
+
+    #[test]
+    fn titles_have_the_load_that_is_simulated() {
+        let default = Parameters::default();
+        let fast = Parameters { pace_pps: 1e9, ..Parameters::default() };
+        assert_eq!(Filters::ThreeHundred.load(&default), "x = 300");
+        assert_eq!(Filters::ThreeHundred.load(&fast), "1000000000 packets/s a handler");
+        assert_eq!(Filters::None.load(&fast), "x = 0");
+        let findings = figure_10(&Simulation::new(fast)).unwrap();
+        let title = "Figure 10: R x M = 25,600 in three ways, 1000000000 packets/s a handler";
+        assert_eq!(findings.charts[0].title, title);
+    }
 
     #[test]
     fn wirecap_loses_what_the_paper_says() {

@@ -1,6 +1,7 @@
 //! Skew between queues: Table 1, Figures 11, 12 and 13.
 
 use wirecap_core::GeometryError;
+use wirecap_lab::table::Table;
 use wirecap_report::{Axis, Chart, Plot, Series};
 
 use super::{findings::Findings, simulation::Simulation};
@@ -13,7 +14,7 @@ use crate::{
     losses::Losses,
     outcome::{Outcome, QueueOutcome},
     parameters::Parameters,
-    table::{percent, simulated},
+    table::{millions_of, percent, simulated},
     traffic::{Phase, Traffic},
 };
 
@@ -21,7 +22,7 @@ use crate::{
 /// of 2,724 packets within 110 ms at queue 3.
 const MEAN_BURST: f64 = 60.0;
 /// The queue with bursts that Table 1 has.
-const BURSTY_QUEUE: usize = 3;
+pub const BURSTY_QUEUE: usize = 3;
 
 /// The traffic that stands in for the trace of the border router, on this number of queues: 5 million packets
 /// in 32 s (section 2.2). Queue 0 gets 80,000 packets/s from 10 s on, and 14,000 before, the rest of the 5
@@ -85,19 +86,20 @@ pub fn six_queues(simulation: &Simulation) -> Result<Vec<(String, Outcome)>, Geo
     engines.map(|(name, engine)| Ok((name, simulation.run(&engine, &traffic)?))).collect()
 }
 
-/// Whether Figure 3 and Table 1 show this one of a number of queues.
-pub fn is_shown(queue: usize, queues: usize) -> bool {
-    [0, BURSTY_QUEUE.min(queues - 1)].contains(&queue)
+/// The queues that Figure 3 and Table 1 show, of a number of queues: the hot one and one with bursts, if
+/// there is another.
+pub fn shown(queues: usize) -> impl Iterator<Item = usize> {
+    let bursty = BURSTY_QUEUE.min(queues - 1);
+    [0].into_iter().chain((bursty > 0).then_some(bursty))
 }
 
-/// The two queues of Table 1.
-pub fn queues_of_table_1(outcome: &Outcome) -> [QueueOutcome; 2] {
-    let last = outcome.queues.len() - 1;
-    [outcome.queues[0], outcome.queues[BURSTY_QUEUE.min(last)]]
+/// Capture and delivery drops of a queue, in percent of what it got.
+pub fn drops(of: QueueOutcome) -> [f64; 2] {
+    [of.not_captured, of.not_delivered].map(|lost| share(lost, of))
 }
 
 /// A share in percent of what a queue got.
-pub fn share(lost: u64, of: QueueOutcome) -> f64 {
+fn share(lost: u64, of: QueueOutcome) -> f64 {
     100.0 * lost as f64 / of.offered.max(1) as f64
 }
 
@@ -105,26 +107,32 @@ pub fn share(lost: u64, of: QueueOutcome) -> f64 {
 pub const PAPER_TABLE_1: [(&str, [f64; 4]); 3] =
     [("NETMAP", [46.5, 0.0, 33.4, 0.0]), ("DNA", [50.1, 0.0, 9.3, 0.0]), ("PF_RING", [0.0, 56.8, 0.8, 0.0])];
 
+/// The drops of the queues that are shown. The paper's figures of queue 3 are left out beside another one.
+fn table_of_drops(queues: usize, outcomes: &[(String, Outcome)]) -> Table {
+    let columns = shown(queues).flat_map(|queue| [format!("queue {queue}: capture"), "delivery".into()]);
+    let head: Vec<String> =
+        ["engine".into()].into_iter().chain(columns).chain(["paper (percent)".into()]).collect();
+    let head: Vec<_> = head.iter().map(String::as_str).collect();
+    let mut table = simulated("Table 1: packets lost", &head);
+    let known = if queues > BURSTY_QUEUE { 4 } else { 2 };
+    for (name, outcome) in outcomes {
+        let cells = shown(queues).flat_map(|queue| drops(outcome.queues[queue]).map(percent));
+        let paper = PAPER_TABLE_1.iter().find(|(engine, _)| engine == name);
+        let paper = paper.map_or_else(String::new, |(_, figures)| {
+            figures[..known].iter().map(f64::to_string).collect::<Vec<_>>().join(" / ")
+        });
+        table.row([name.clone()].into_iter().chain(cells).chain([paper]));
+    }
+    table
+}
+
 /// Table 1: six queues, of which 0 is hot and 3 has bursts.
 ///
 /// # Errors
 /// M or R is not possible.
 pub fn table_1(simulation: &Simulation) -> Result<Findings, GeometryError> {
-    let bursty = BURSTY_QUEUE.min(simulation.parameters.queues - 1);
-    let bursty_head = format!("queue {bursty}: capture");
-    let head =
-        ["engine", "queue 0: capture", "delivery", bursty_head.as_str(), "delivery", "paper (percent)"];
-    let mut table = simulated("Table 1: packets lost", &head);
     let outcomes = six_queues(simulation)?;
-    for (name, outcome) in &outcomes {
-        let cells = queues_of_table_1(outcome)
-            .into_iter()
-            .flat_map(|of| [of.not_captured, of.not_delivered].map(|lost| percent(share(lost, of))));
-        let paper = PAPER_TABLE_1.iter().find(|(engine, _)| engine == name);
-        let paper =
-            paper.map_or_else(String::new, |(_, figures)| figures.map(|one| format!("{one}")).join(" / "));
-        table.row([name.clone()].into_iter().chain(cells).chain([paper]));
-    }
+    let table = table_of_drops(simulation.parameters.queues, &outcomes);
     let series = |name: &str, lost: fn(QueueOutcome) -> u64| Series {
         name: name.into(),
         values: outcomes
@@ -174,7 +182,7 @@ fn findings(losses: &Losses, description: &str) -> Findings {
 /// M or R is not possible.
 pub fn figure_11(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let losses = by_queues(simulation, "Figure 11: packets lost, by number of queues", Purpose::Discard)?;
-    Ok(findings(&losses, "A bar for each engine, by number of queues."))
+    Ok(findings(&losses, "A line for each engine, by number of queues."))
 }
 
 /// Figure 12: T from 50 to 90 %.
@@ -207,13 +215,13 @@ pub fn figure_12(simulation: &Simulation) -> Result<Findings, GeometryError> {
 pub fn figure_13(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let title = "Figure 13: packets lost where handled packets are forwarded, by number of queues";
     let losses = by_queues(simulation, title, Purpose::Forward)?;
-    let mut findings = findings(&losses, "A bar for each engine, by number of queues.");
-    findings.paragraphs.push(
+    let mut findings = findings(&losses, "A line for each engine, by number of queues.");
+    findings.paragraphs.push(format!(
         "A cell comes home once its packet is sent. Each handler has a transmit ring as long as a receive ring; \
-         all share a wire of 14.88 million packets/s. NETMAP is left out, as in the paper; the pace of the \
-         handlers is assumed to include the hand-over to the transmit ring."
-            .into(),
-    );
+         all share a wire of {} million packets/s. NETMAP is left out, as in the paper; the pace of the \
+         handlers is assumed to include the hand-over to the transmit ring.",
+        millions_of(simulation.parameters.rate_pps),
+    ));
     Ok(findings)
 }
 
@@ -254,6 +262,31 @@ mod tests {
         }
         let packets: u64 = outcomes.iter().map(|(_, outcome)| outcome.total().offered).sum();
         assert_eq!(simulation.packets(), packets);
+    }
+
+    #[test]
+    fn only_queues_that_exist_have_columns_and_figures_of_the_paper() {
+        let table = |queues| {
+            let outcome = Outcome { queues: vec![QueueOutcome::default(); queues], offloaded: 0 };
+            table_of_drops(queues, &[("DNA".into(), outcome)]).to_string()
+        };
+        let cases = [
+            (1, "| queue 0: capture | delivery | paper (percent) |", "|        50.1 / 0 |"),
+            (2, "| queue 1: capture | delivery | paper (percent) |", "|        50.1 / 0 |"),
+            (6, "| queue 3: capture | delivery |    paper (percent) |", "| 50.1 / 0 / 9.3 / 0 |"),
+        ];
+        for (queues, head, paper) in cases {
+            let table = table(queues);
+            assert!(table.contains(head) && table.contains(paper), "{table}");
+            assert_eq!(table.matches(": capture").count(), queues.min(2), "{table}");
+        }
+    }
+
+    #[test]
+    fn the_wire_of_figure_13_has_the_rate_that_is_set() {
+        let parameters = Parameters { queues: 1, rate_pps: 2e6, ..Parameters::default() };
+        let findings = figure_13(&Simulation::new(parameters)).unwrap();
+        assert!(findings.paragraphs[0].contains("a wire of 2.00 million packets/s"), "{findings:?}");
     }
 
     #[test]

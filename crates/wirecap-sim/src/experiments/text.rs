@@ -4,11 +4,12 @@ use wirecap_core::GeometryError;
 use wirecap_lab::table::{Table, grouped};
 
 use super::{
+    Experiment,
     burst::BurstEngine,
     bus,
     findings::Findings,
     simulation::Simulation,
-    skew::{PAPER_TABLE_1, queues_of_table_1, share, six_queues},
+    skew::{BURSTY_QUEUE, PAPER_TABLE_1, drops, six_queues},
 };
 use crate::{closed_form, link_pps, table::simulated};
 
@@ -54,16 +55,14 @@ fn table_1(simulation: &Simulation, comparison: &mut Comparison) -> Result<(), G
     let outcomes = six_queues(simulation)?;
     for ((engine, paper), causes) in PAPER_TABLE_1.iter().zip(CAUSES) {
         let (_, outcome) = outcomes.iter().find(|(name, _)| name == engine).expect("an engine of the table");
-        let [hot, bursty] = queues_of_table_1(outcome);
-        let ours = [
-            share(hot.not_captured, hot),
-            share(hot.not_delivered, hot),
-            share(bursty.not_captured, bursty),
-            share(bursty.not_delivered, bursty),
-        ];
-        let names = ["queue 0, capture", "queue 0, delivery", "queue 3, capture", "queue 3, delivery"];
-        for (((name, paper), ours), cause) in names.iter().zip(paper).zip(ours).zip(causes) {
-            comparison.row(&format!("Table 1, {engine}, {name}: percent lost"), *paper, ours, cause);
+        let shown =
+            [0, BURSTY_QUEUE].into_iter().filter_map(|queue| Some((queue, outcome.queues.get(queue)?)));
+        let ours = shown.flat_map(|(queue, of)| {
+            ["capture", "delivery"].into_iter().zip(drops(*of)).map(move |(what, ours)| (queue, what, ours))
+        });
+        for (((queue, what, ours), paper), cause) in ours.zip(paper).zip(causes) {
+            let name = format!("Table 1, {engine}, queue {queue}, {what}: percent lost");
+            comparison.row(&name, *paper, ours, cause);
         }
     }
     Ok(())
@@ -77,7 +76,7 @@ pub fn text(simulation: &Simulation) -> Result<Findings, GeometryError> {
     let head = ["what the text gives", "paper", "ours", "difference", "cause"];
     let mut comparison = Comparison {
         table: simulated("The figures of the paper's text, and ours", &head),
-        has_causes: simulation.parameters.changed().is_empty(),
+        has_causes: Experiment::Text.changed(&simulation.parameters).is_empty(),
     };
     let ring = u64::from(simulation.parameters.ring);
     let (pace, rate) = (simulation.parameters.pace_pps, simulation.parameters.rate_pps);
@@ -142,6 +141,19 @@ pub fn text(simulation: &Simulation) -> Result<Findings, GeometryError> {
 mod tests {
     use super::*;
     use crate::parameters::Parameters;
+
+    #[test]
+    fn queues_that_do_not_exist_have_no_rows() {
+        let of_queues = |queues| {
+            let table = simulated("", &["what", "paper", "ours", "difference", "cause"]);
+            let mut comparison = Comparison { table, has_causes: false };
+            let parameters = Parameters { queues, ..Parameters::default() };
+            table_1(&Simulation::new(parameters), &mut comparison).unwrap();
+            let rows = comparison.table.rows();
+            ["queue 0", "queue 3"].map(|queue| rows.iter().filter(|row| row[0].contains(queue)).count())
+        };
+        assert_eq!([of_queues(2), of_queues(4)], [[6, 0], [6, 6]]);
+    }
 
     #[test]
     fn figures_of_other_parameters_have_no_causes() {

@@ -10,7 +10,10 @@ use wirecap_report::{Axis, Chart, Plot, Series};
 use super::{findings::Findings, simulation::Simulation};
 use crate::{
     CELL_BYTES,
-    engines::{Engine, wirecap::Dispatch},
+    engines::{
+        Engine,
+        wirecap::{Dispatch, WirecapEngine},
+    },
     link_pps,
     sizing::Demand,
     table::{percent, simulated},
@@ -111,7 +114,8 @@ fn threshold(simulation: &Simulation) -> Result<Table, GeometryError> {
     let mut table = simulated(title, &head);
     for t in [10, 20, 40, 60, 80, 90] {
         let chunks = simulation.least_chunks(&demand, M, Mode::Advanced { threshold_percent: t })?;
-        let engine = Engine::Wirecap(simulation.advanced((M, DEFAULT_R), t, PACE));
+        let advanced = WirecapEngine::advanced(M, DEFAULT_R, t, PACE);
+        let engine = Engine::Wirecap(WirecapEngine { ring: RING, ..advanced });
         let outcome = simulation.run(&engine, &demand.traffic())?;
         let total = outcome.total();
         let offloaded = 100.0 * outcome.offloaded as f64 / total.offered.max(1) as f64;

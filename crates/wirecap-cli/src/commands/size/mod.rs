@@ -20,7 +20,7 @@ use wirecap_sim::sizing::{Demand, MAX_PACKETS};
 
 use self::{
     flags::SizeFlags,
-    report::{SizeReport, cells_of},
+    report::{SizeReport, cells_of, time},
     search::Search,
 };
 use crate::{
@@ -95,7 +95,8 @@ fn check(flags: &SizeFlags, demand: &Demand) -> Result<()> {
     ensure!(
         flags.burst.is_none_or(|burst| burst.as_secs_f64() <= longest_s),
         usage!(
-            "--burst: at this rate, at most {longest_s:.3} s can be simulated; leave --burst out for a rate that lasts, or raise -M"
+            "--burst: at this rate, at most {} can be simulated; leave --burst out for a rate that lasts, or raise -M",
+            time(longest_s)
         )
     );
     Ok(())

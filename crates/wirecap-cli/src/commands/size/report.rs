@@ -304,7 +304,7 @@ impl fmt::Display for SizeReport {
         }
         if self.pools.iter().any(|pools| pools.is_raised(self.packet)) {
             let note = format!(
-                "No pool here is smaller than the default one, of {DEFAULT_POOL} cells: on a busy machine, threads \
+                "No pool of cells here is smaller than the default one, of {DEFAULT_POOL} cells: on a busy machine, threads \
                  pause for tens of milliseconds."
             );
             write!(formatter, "{}", paragraph(&note))?;
@@ -336,8 +336,11 @@ impl fmt::Display for SizeReport {
 }
 
 /// A time in a fitting unit.
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     match seconds {
+        ..1e-6 => format!("{:.0} ns", seconds * 1e9),
+        ..1e-5 => format!("{:.2} µs", seconds * 1e6),
+        ..1e-3 => format!("{:.0} µs", seconds * 1e6),
         ..0.01 => format!("{:.2} ms", seconds * 1e3),
         ..1.0 => format!("{:.0} ms", seconds * 1e3),
         ..100.0 => format!("{seconds:.1} s"),
@@ -423,12 +426,18 @@ mod tests {
         let small = Pools { cells_per_chunk: 64, chunks: 512, least_chunks: 4, ..pools(0) };
         let small = report(vec![small]).to_string();
         assert!(small.contains("\nwirecap capture IFACE -M 64 -R 512 -T 60 --workers 8\n"), "{small}");
-        let why = "No pool here is smaller than the default one, of 32768 cells";
+        let why = "No pool of cells here is smaller than the default one, of 32768 cells";
         assert!(small.contains(why) && !report(vec![pools(129)]).to_string().contains(why), "{small}");
         let larger = report(vec![pools(129)]).to_string();
         assert!(larger.contains("\nwirecap capture IFACE -M 256 -R 129 -T 60 --workers 8\n"), "{larger}");
         let push = SizeReport { dispatch: Dispatch::Push, ..report(vec![pools(129)]) }.to_string();
         assert!(push.contains(" -T 60 --workers 8 --dispatch push\n"), "{push}");
+    }
+
+    #[test]
+    fn times_have_a_unit_that_fits() {
+        let times = [1e-9, 999e-9, 1e-6, 20e-6, 0.001, 0.1, 1.5, 120.0].map(time);
+        assert_eq!(times, ["1 ns", "999 ns", "1.00 µs", "20 µs", "1.00 ms", "100 ms", "1.5 s", "120 s"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | what a report says | [`figures`] |
 //! | earlier reports: rates of two minutes, the last losses | [`history`] |
 //! | what is on the screen | [`view`]; what it looks like: [`style`] |
+//! | what waits to be shown: the newest report, all messages and keys | [`news`] |
 //! | the terminal and its keys | [`screen`] |
 //!
 //! Rule: the command uses captures only over their control sockets, even the one that it starts, which ends
@@ -21,6 +22,7 @@
 mod figures;
 pub(crate) mod flags;
 mod history;
+mod news;
 mod screen;
 mod source;
 mod style;

@@ -8,7 +8,6 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{RecvTimeoutError, Sender},
     },
     thread,
     time::{Duration, Instant},
@@ -28,7 +27,8 @@ use signal_hook::{consts::SIGCONT, flag};
 
 use super::{
     history::History,
-    source::{News, Shown, Source},
+    news::{News, Sender},
+    source::{Shown, Source},
     style::Look,
     view::View,
 };
@@ -86,7 +86,7 @@ impl Screen {
             let _ = ratatui::try_restore();
             bail!("cannot listen for signals: {cause}");
         }
-        let keys = source.sender();
+        let keys = source.news.sender();
         thread::Builder::new()
             .name("wirecap-keys".into())
             .spawn(move || read_keys(&keys))
@@ -122,13 +122,8 @@ impl Screen {
                 self.draw()?;
                 drawn = Some(Instant::now());
             }
-            let news = match source.news.recv_timeout(TICK) {
-                Ok(news) => news,
-                // Never disconnected: the source keeps a sender.
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => continue,
-            };
             // Handles all pending news, then redraws once.
-            for news in [news].into_iter().chain(source.news.try_iter()) {
+            for news in source.news.take(TICK) {
                 match news {
                     News::Report(_) if self.is_paused => {}
                     News::Report(report) => self.history.add(*report, Instant::now()),
@@ -221,13 +216,13 @@ fn undrawn(cause: io::Error) -> anyhow::Error {
 }
 
 /// Forwards keys and resizes until the terminal is gone or the receiver is dropped.
-fn read_keys(news: &Sender<News>) {
+fn read_keys(news: &Sender) {
     loop {
         let event = event::read()
             .map_err(|cause| anyhow!("cannot read keys: {cause}"))
             .map_or_else(News::Failed, News::Terminal);
         let is_last = matches!(event, News::Failed(_));
-        if news.send(event).is_err() || is_last {
+        if !news.send(event) || is_last {
             break;
         }
     }

@@ -8,7 +8,6 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, Sender, channel},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -22,9 +21,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use wirecap_sys::netdev::namespace_id;
 
-use ratatui::crossterm::event::Event;
-
-use super::{figures::Report, flags::TopFlags};
+use super::{
+    flags::TopFlags,
+    news::{Inbox, News, Sender},
+};
 use crate::{
     commands::control::status::warn_of_hidden,
     control::{
@@ -45,20 +45,6 @@ const LONG: Duration = Duration::from_secs(2);
 /// Messages that are kept until the end.
 const MAX_MESSAGES: usize = 1_000;
 
-/// What comes from a capture.
-#[derive(Debug)]
-pub(super) enum News {
-    Report(Box<Report>),
-    /// A message of the capture that the command started.
-    Message(Message),
-    /// A key, or another size of the terminal.
-    Terminal(Event),
-    /// The capture has ended; it says how, unless it was killed.
-    Ended(Option<EndRecord>),
-    /// It refuses, or its answer cannot be parsed.
-    Failed(anyhow::Error),
-}
-
 /// Why the display ended.
 #[derive(Debug)]
 pub(super) enum Shown {
@@ -74,8 +60,7 @@ pub(super) struct Source {
     /// Taken when watching begins.
     client: Option<ControlClient>,
     own: Option<OwnCapture>,
-    sender: Sender<News>,
-    pub(super) news: Receiver<News>,
+    pub(super) news: Inbox,
 }
 
 impl Source {
@@ -84,26 +69,21 @@ impl Source {
     /// # Errors
     /// No capture or several match, or the new capture cannot start.
     pub(super) fn open(flags: &TopFlags, signals: &Signals) -> Result<Self> {
-        let (sender, news) = channel();
+        let news = Inbox::default();
         let running = if flags.capture.is_empty() { socket_for(&flags.targets)? } else { None };
         let (client, own) = match running {
             Some(socket) => (ControlClient::connect(&socket)?, None),
             None => {
-                let (own, client) = OwnCapture::start(flags, signals, sender.clone())?;
+                let (own, client) = OwnCapture::start(flags, signals, news.sender())?;
                 (client, Some(own))
             }
         };
-        Ok(Self { client: Some(client), own, sender, news })
+        Ok(Self { client: Some(client), own, news })
     }
 
     /// Whether the command started the capture.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
-    }
-
-    /// For news from elsewhere.
-    pub(super) fn sender(&self) -> Sender<News> {
-        self.sender.clone()
     }
 
     /// Requests reports, and receives them in a separate thread.
@@ -114,7 +94,7 @@ impl Source {
         let Some(mut client) = self.client.take() else { return Ok(()) };
         let interval_ms = u64::try_from(interval.as_millis()).ok();
         client.send(&Request::Watch { interval_ms, sample: true })?;
-        let sender = self.sender.clone();
+        let sender = self.news.sender();
         let receive = move || {
             loop {
                 let news = match client.answer(None).and_then(|answer| answer.map_or_else(gone, read)) {
@@ -122,7 +102,7 @@ impl Source {
                     Err(error) => News::Failed(error),
                 };
                 let is_last = !matches!(news, News::Report(_));
-                if sender.send(news).is_err() || is_last {
+                if !sender.send(news) || is_last {
                     break;
                 }
             }
@@ -225,7 +205,7 @@ struct MessageLine {
 
 impl OwnCapture {
     /// Starts it, and connects to its socket.
-    fn start(flags: &TopFlags, signals: &Signals, news: Sender<News>) -> Result<(Self, ControlClient)> {
+    fn start(flags: &TopFlags, signals: &Signals, news: Sender) -> Result<(Self, ControlClient)> {
         let template = env::temp_dir().join("wirecap-top-XXXXXX");
         let directory = mkdtemp(&template)
             .map_err(|cause| anyhow!("cannot make the directory {}: {cause}", template.display()))?;
@@ -258,8 +238,7 @@ impl OwnCapture {
             let mut kept = VecDeque::new();
             for line in lines.into_iter().flatten() {
                 let message = message(line);
-                // Fails once the receiver is dropped.
-                let _ = news.send(News::Message(message.clone()));
+                news.send(News::Message(message.clone()));
                 if message.level() != Level::Note {
                     if kept.len() == MAX_MESSAGES {
                         kept.pop_front();
