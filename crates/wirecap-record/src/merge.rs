@@ -11,8 +11,8 @@
 //! promised one. Times within a queue increase, so a received packet is a promise, too; an idle queue is
 //! asked for its [`Horizon`]; a paused queue, whose times are unknown, is not waited for. Of packets with the
 //! same time, that of the lower queue is first, so that the order depends only on the packets. Packets of one
-//! queue keep their order, whatever their times. And what is in the future is from before the clock was set
-//! back: it is not waited with, nor for.
+//! queue keep their order, whatever their times. And a packet that is more than a second in the future has
+//! its time from before the clock was set back: it is passed on at once, and no queue waits for one.
 
 use std::{
     cmp::Reverse,

@@ -16,8 +16,8 @@ const ERRORS_PER_SECOND: u64 = 1000;
 /// ICMP errors at once after a while without any, as the kernel's `icmp_msgs_burst`.
 const BURST: u64 = 50;
 
-/// Errors that a worker may send to one source in a period.
-const ERRORS_PER_PERIOD: u8 = 10;
+/// Errors that all workers together may send to one source in a period; each worker one at least.
+const ERRORS_PER_PERIOD: usize = 10;
 const PERIOD: Duration = Duration::from_millis(100);
 
 const INTERVAL_NS: u64 = 1_000_000_000 / ERRORS_PER_SECOND;
@@ -31,8 +31,10 @@ pub(crate) struct ErrorShares {
 }
 
 impl ErrorShares {
-    pub(crate) fn new() -> Self {
-        let shares = || Shares::new(PERIOD, ERRORS_PER_PERIOD);
+    /// Those of one of this number of workers.
+    pub(crate) fn new(workers: usize) -> Self {
+        let share = (ERRORS_PER_PERIOD / workers.max(1)).max(1) as u8;
+        let shares = || Shares::new(PERIOD, share);
         Self { about_too_long: shares(), about_others: shares() }
     }
 
@@ -46,7 +48,8 @@ impl ErrorShares {
     ) -> bool {
         match problem {
             IcmpProblem::TooLong { .. } => self.about_too_long.take(source, now),
-            // A source whose share is used up takes no token, and without a token none loses its share.
+            // The share is looked at first: a source that has used it up takes no token. It is charged last:
+            // if there is no token, the source keeps it.
             _ => {
                 let others = &mut self.about_others;
                 others.is_left(source, now) && limit.allows(now) && others.take(source, now)

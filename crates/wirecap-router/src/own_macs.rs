@@ -1,8 +1,8 @@
 //! The router's own Ethernet addresses: what packets to it have as their destination, and those from it as
 //! their source.
 //!
-//! Rule: they are followed. Hosts get the new address of an interface from the kernel, which answers ARP, so
-//! packets come to that one from then on.
+//! Rule: they are followed. The kernel answers ARP with the new address of an interface, so hosts send to it
+//! once they have asked again. Until then their packets have the old one, and are not for the router.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -34,9 +34,9 @@ impl Router {
 }
 
 impl RunningRouter {
-    /// What one worker decides with; packets that wait for a next hop are of type `P`.
-    pub fn worker<P>(&self) -> RouterWorker<P> {
-        RouterWorker::new(&self.router, &self.resolver)
+    /// What one of this number of workers decides with; packets that wait for a next hop are of type `P`.
+    pub fn worker<P>(&self, workers: usize) -> RouterWorker<P> {
+        RouterWorker::new(&self.router, &self.resolver, workers)
     }
 
     /// What became of the next hops that were wanted. Keeping it does not keep the thread.

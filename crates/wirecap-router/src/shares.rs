@@ -1,7 +1,7 @@
 //! How much of something scarce each source of packets may have.
 //!
-//! Rules: whatever the number of sources, it takes the same memory. And no source loses its share to a flood
-//! for longer than a period.
+//! Rules: whatever the number of sources, it takes the same memory. And a flood from one source takes the
+//! shares of few others, and of different ones in each period. One from very many sources takes all.
 
 use std::{
     collections::hash_map::RandomState,
@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn a_flood_from_one_source_is_limited_and_leaves_others_their_share() {
-        let (mut shares, begun) = (Shares::new(PERIOD, SHARE), Instant::now());
+        let mut shares = Shares::new(PERIOD, SHARE);
+        let begun = shares.begun;
         assert_eq!(taken(&mut shares, 1, 10_000, begun), usize::from(SHARE));
         assert_eq!(taken(&mut shares, 1, 10_000, begun + PERIOD / 2), 0);
         assert_eq!(taken(&mut shares, 1, 10_000, begun + 2 * PERIOD), usize::from(SHARE));

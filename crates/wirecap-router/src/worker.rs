@@ -68,7 +68,7 @@ pub enum Decision {
 /// ];
 /// let routes = "198.51.100.0/24 dev eth2 lladdr 02:00:00:00:00:05".parse()?;
 /// let router = Router::new(routes, &ports, Ttl::Decrement)?.start()?;
-/// let mut worker = router.worker::<Vec<u8>>();
+/// let mut worker = router.worker::<Vec<u8>>(1);
 /// worker.begin(Instant::now(), [OutgoingLink { mtu: 1500, is_down: false }; 2]);
 ///
 /// // From 192.0.2.1 to 198.51.100.1, with a TTL of 2.
@@ -103,14 +103,15 @@ pub struct RouterWorker<P> {
 }
 
 impl<P> RouterWorker<P> {
-    pub(crate) fn new(router: &Arc<Router>, resolver: &Resolver) -> Self {
+    /// One of this number of workers.
+    pub(crate) fn new(router: &Arc<Router>, resolver: &Resolver, workers: usize) -> Self {
         Self {
             router: Arc::clone(router),
             next_hops: resolver.cache(),
             waiting: WaitingRoom::new(),
             links: vec![OutgoingLink { mtu: 0, is_down: false }; router.macs.len()],
             error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + MAX_ICMP_ERROR_LEN),
-            error_shares: ErrorShares::new(),
+            error_shares: ErrorShares::new(workers),
             has_news: false,
             now: Instant::now(),
         }

@@ -1,7 +1,7 @@
 //! The silence between two warnings of the same thing.
 //!
 //! Rule: 10 s after the first one, then twice as long each time, up to a minute, while there is something to
-//! warn of.
+//! warn of. A minute after the last silence, the next one is short again.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,8 @@ impl Silence {
 
     /// After a warning.
     pub(crate) fn begin(&mut self, now: Instant) {
-        let length = self.current.map_or(SHORTEST, |(_, length)| (2 * length).min(LONGEST));
+        let last = self.current.filter(|(until, _)| now < *until + LONGEST);
+        let length = last.map_or(SHORTEST, |(_, length)| (2 * length).min(LONGEST));
         self.current = Some((now + length, length));
     }
 

@@ -51,8 +51,13 @@ fn router(routes: &str) -> Router {
 
 impl World {
     fn new() -> Self {
+        Self::with(1)
+    }
+
+    /// The first of this number of workers.
+    fn with(workers: usize) -> Self {
         let (resolver, channel) = Resolver::without_thread();
-        let worker = RouterWorker::new(&Arc::new(router(ROUTES)), &resolver);
+        let worker = RouterWorker::new(&Arc::new(router(ROUTES)), &resolver, workers);
         // Time begins when everything is set up.
         let now = Instant::now();
         let next_hops = NextHops::new(channel.counts(), now);
@@ -261,7 +266,7 @@ fn a_filter_decides_after_the_header_and_before_the_route() {
     let filter = wirecap_filter::Filter::compile("udp", 1, 262_144).unwrap();
     let (resolver, _end) = Resolver::without_thread();
     let router = Arc::new(router(ROUTES).with_filter(filter));
-    let mut worker = RouterWorker::<Vec<u8>>::new(&router, &resolver);
+    let mut worker = RouterWorker::<Vec<u8>>::new(&router, &resolver, 1);
     let mut decide = |mut frame: Vec<u8>| worker.route(&mut frame, WholePacket::FirstPart, 0);
     let tcp = |mut frame: Vec<u8>| {
         frame[23] = 6;
@@ -288,6 +293,9 @@ fn a_flood_of_errors_is_suppressed_until_time_passes() {
     assert_eq!(errors(&mut world, 1..100), 10);
     world.pass(100);
     assert_eq!((errors(&mut world, 1..2), errors(&mut world, 1..2)), (10, 0), "the share of one source");
+    for (workers, share) in [(2, 5), (3, 3), (10, 1), (64, 1)] {
+        assert_eq!(errors(&mut World::with(workers), 1..2), share, "of one of {workers} workers");
+    }
     // Some may be in one group.
     assert!(errors(&mut world, 2..100) >= 38, "what is left is for others");
 }

@@ -26,7 +26,8 @@ macro_rules! link_statistics {
             }
 
             /// Adds what was counted since the last call, after `last`, which becomes `now`. A counter that
-            /// the driver has set back to zero in between has counted what it shows.
+            /// shows clearly less than before was set back to zero by the driver, and has counted what it
+            /// shows.
             pub fn add(&mut self, last: &mut Self, now: &Self) {
                 $(self.$field += counted(&mut last.$field, now.$field);)*
             }
@@ -46,11 +47,14 @@ macro_rules! link_statistics {
 /// What a counter has counted after `last`, which becomes `now`. Some drivers add counters up while others
 /// change them, so a sum may be a little less than the one before: that is no setting back.
 fn counted(last: &mut u64, now: u64) -> u64 {
-    let was_set_back = now < *last / 2;
+    let was_set_back = last.saturating_sub(now) > MOST_LESS.max(*last / 1000);
     let before = if was_set_back { 0 } else { *last };
     *last = if was_set_back { now } else { now.max(*last) };
     now.saturating_sub(before)
 }
+
+/// A sum that is less than the one before by more than this, or than a thousandth, was set back.
+const MOST_LESS: u64 = 64;
 
 link_statistics! {
     /// Packets the driver received and handed on.
@@ -155,7 +159,8 @@ mod tests {
             (0, 10),
             (30, 40),
             (4_000, 4_010),
-            (12, 4_022),
+            (2_000, 6_010),
+            (12, 6_022),
         ] {
             sum.add(&mut last, &read(now));
             assert_eq!(sum, read(expected), "{now}");

@@ -140,18 +140,6 @@ impl<'a> Iterator for PackedPackets<'a> {
                 self.left = 0;
                 continue;
             };
-            match option_env!("AHEAD") {
-                Some("4") => {
-                    crate::prefetch::to_read(start.as_ptr().wrapping_add(4 * checked.total as usize))
-                }
-                Some("8") => {
-                    crate::prefetch::to_read(start.as_ptr().wrapping_add(8 * checked.total as usize))
-                }
-                Some("16") => {
-                    crate::prefetch::to_read(start.as_ptr().wrapping_add(16 * checked.total as usize))
-                }
-                _ => {}
-            }
             self.at += checked.total;
             self.left -= checked.total;
             if !checked.is_refused {

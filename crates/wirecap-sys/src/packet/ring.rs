@@ -31,8 +31,8 @@ const VLAN_TAG_BYTES: usize = 4;
 const VLAN_TAG_OFFSET: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const NS_PER_S: u64 = 1_000_000_000;
-/// A clock that goes back by more than this was set back. That one core puts its packet into the ring behind
-/// that of another changes the order of times by less.
+/// A clock that goes back by more than this was set back, if it shows less than the time of a packet. Cores
+/// that put packets in out of order rarely change times by more.
 const SET_BACK_NS: u64 = 10_000_000;
 /// Our own mark in `tp_status`, a bit that the kernel does not use: the packet is unwanted.
 const LEFT_OUT: u32 = 1 << 24;

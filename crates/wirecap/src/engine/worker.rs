@@ -328,7 +328,7 @@ impl Worker {
         let is_gone = |worker: usize| self.shared.workers[worker].gone.load(Ordering::Acquire);
         let mut buddies = group.members().iter().filter(|&&buddy| ending || is_gone(buddy));
         buddies.find_map(|&buddy| {
-            // In a queue whose cells are all home, nothing waits until they are given back.
+            // Nothing waits in a queue that has no cells at the kernel; trying it gives it some.
             let mut queues = self.shared.homes[buddy].iter();
             self.help(buddy).or_else(|| queues.find_map(|&queue| self.help_with(buddy, queue)))
         })

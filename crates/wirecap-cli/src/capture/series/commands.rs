@@ -174,10 +174,7 @@ fn run_with_each(
         count += 1;
         let why = match run_with(command, &path, current, complete) {
             Ok(None) => break,
-            Ok(Some(status)) if status.success() => {
-                silence.end();
-                continue;
-            }
+            Ok(Some(status)) if status.success() => continue,
             Ok(Some(status)) => status.to_string(),
             Err(error) => error.to_string(),
         };

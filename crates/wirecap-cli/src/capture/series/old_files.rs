@@ -75,9 +75,8 @@ impl OldFiles {
             failed = failed.take().or(deleted.err().map(|error| (old.clone(), error)));
             is_there
         });
-        match failed {
-            Some((old, error)) => self.warn(&old, &error),
-            None => self.silence.end(),
+        if let Some((old, error)) = failed {
+            self.warn(&old, &error);
         }
         let forgotten = self.undeleted.len().saturating_sub(MAX_UNDELETED);
         self.undeleted.drain(..forgotten);
@@ -89,7 +88,7 @@ impl OldFiles {
         if !self.silence.lasts(now) {
             self.silence.begin(now);
             warn!(
-                "{} cannot be deleted: {error}; wirecap tries again with each file, until then more files are kept than requested",
+                "{} cannot be deleted: {error}; more files are kept than requested until wirecap can delete it, which it tries again later",
                 old.display()
             );
         }

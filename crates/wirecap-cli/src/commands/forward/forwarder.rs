@@ -193,8 +193,11 @@ impl Forwarder {
         };
         match router.route(packet.data_mut(), seen, origin.port) {
             Decision::Forward { port, len } => {
-                trim(&mut packet, len);
-                self.send(packet, origin, port, tally);
+                if trim(&mut packet, len) {
+                    self.send(packet, origin, port, tally);
+                } else {
+                    self.stats[origin.port].count_dropped(DropCause::NotSendable);
+                }
             }
             Decision::Wait(pending) => self.wait(packet, origin, pending),
             Decision::Discard { cause } => self.discard(&packet, origin, cause),
@@ -354,16 +357,18 @@ impl BatchHandler for Forwarder {
 }
 
 /// Takes off what is behind the IP packet, which ends at offset `end`: it is of the link that the packet came
-/// by. A frame is not made shorter than the shortest that a NIC sends.
-fn trim(packet: &mut OwnedPacket<'_>, end: usize) {
+/// by. A frame is not made shorter than the shortest that a NIC sends. `false` if there is as much behind the
+/// packet as the last cell holds.
+fn trim(packet: &mut OwnedPacket<'_>, end: usize) -> bool {
     let shortest = SHORTEST_FRAME.min(packet.len());
-    if packet.len() > end.max(shortest) {
-        packet.trim_end(packet.len() - end.max(shortest));
+    if packet.len() > end.max(shortest) && !packet.trim_end(packet.len() - end.max(shortest)) {
+        return false;
     }
     if end < shortest {
         // A frame of 60 bytes is in one part.
         packet.data_mut()[end..shortest].fill(0);
     }
+    true
 }
 
 /// Like [`complete_checksum`], for a packet in one piece.

@@ -242,7 +242,7 @@ impl Job for ForwardJob {
             let stats = self.stats.iter().map(|stats| Arc::clone(&stats[worker])).collect();
             let path = match &router {
                 Some(router) => Path::Router(Box::new(RouterPath {
-                    router: router.worker(),
+                    router: router.worker(workers),
                     allocator: allocators.next().expect("each worker of a router has an allocator"),
                     whole: Vec::new(),
                 })),

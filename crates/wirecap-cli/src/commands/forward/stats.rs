@@ -90,8 +90,8 @@ pub(crate) struct ForwardReport {
     /// Of these, packets that no rule dropped.
     #[serde(skip)]
     pub(super) lost: u64,
-    /// From the packets' timestamps to the system call that sends them. Packets within a second after the
-    /// system clock was set are not in it.
+    /// From the packets' timestamps to the system call that sends them. Packets within four seconds after
+    /// the system clock was set by more than some milliseconds are not in it.
     pub(super) latency: Option<Percentiles>,
 }
 

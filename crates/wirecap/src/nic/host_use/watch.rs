@@ -19,7 +19,7 @@ use crate::HostUse;
 const PERIOD: Duration = Duration::from_secs(5);
 /// How often uses by one program are reported, as far as its name tells.
 const MOST_BY_ONE_PROGRAM: usize = 8;
-/// Sockets that are remembered. Those that are forgotten are asked for once more.
+/// Sockets that are remembered, and other uses. Those that are forgotten are asked for once more.
 const MAX_SOCKETS: usize = 10_000;
 
 /// What is known of the uses of an interface.
@@ -78,6 +78,8 @@ impl HostWatch {
         if self.sockets.len() > MAX_SOCKETS {
             self.sockets.clear();
         }
+        let forgotten = self.known.len().saturating_sub(MAX_SOCKETS);
+        self.known.drain(..forgotten);
         for host_use in &begun {
             match host_use {
                 HostUse::Listener { sockets, .. } => self.sockets.extend(sockets),
@@ -111,7 +113,7 @@ fn is_by_same_program(one: &HostUse, other: &HostUse) -> bool {
         (
             Listener { protocol: a, on_all_interfaces: on_all_a, processes: of_a, .. },
             Listener { protocol: b, on_all_interfaces: on_all_b, processes: of_b, .. },
-        ) => (a, on_all_a, names(of_a)) == (b, on_all_b, names(of_b)),
+        ) if !of_a.is_empty() => (a, on_all_a, names(of_a)) == (b, on_all_b, names(of_b)),
         (IngressProgram { program: Some(a), .. }, IngressProgram { program: Some(b), .. })
         | (XdpProgram { program: Some(a), .. }, XdpProgram { program: Some(b), .. }) => a == b,
         _ => one == other,
