@@ -53,7 +53,7 @@ fn draw<B: DrawingBackend>(
     area.present()
 }
 
-/// The seconds that a point covers: those of a bin before there is one, since an axis needs a length.
+/// The seconds that a point covers. Without points, those of a bin: an axis cannot have length 0.
 fn seconds_per_point(summary: &Summary, series: &Series) -> f64 {
     summary.bin_ns as f64 * series.bins_per_point.max(1) as f64 / 1e9
 }

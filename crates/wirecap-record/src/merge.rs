@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    /// Gives up what it has promised for after `latest_ns`, but for the promise that no packet comes.
+    /// Forgets promises about times after `latest_ns`. The promise that no packet comes is kept.
     fn forget_after(&mut self, latest_ns: u64) {
         let is_after = |time_ns: u64| time_ns > latest_ns && time_ns < u64::MAX;
         self.horizon = self.horizon.filter(|horizon| !is_after(horizon.time_ns));
@@ -176,9 +176,9 @@ impl Merger {
         self.held_bytes == 0 && self.queues.iter().all(|queue| queue.certain_ns >= time_ns)
     }
 
-    /// Follows the system clock, of which packets have their times and which shows `now_ns`. If it was set
-    /// back, packets from before are passed on as they are, and what queues have promised by the old time
-    /// holds no longer: they would hold up each other until the clock has caught up.
+    /// Follows the system clock, from which packets have their times and which shows `now_ns`. If it was set
+    /// back, packets from before are passed on at once, and promises by the old time are forgotten. Otherwise
+    /// the queues would hold each other up until the clock has caught up.
     pub(crate) fn follow_clock(&mut self, now_ns: u64, out: &mut VecDeque<Records>, buffers: &mut Buffers) {
         let latest_ns = now_ns.saturating_add(SET_BACK_NS);
         self.queues.iter_mut().for_each(|queue| queue.forget_after(latest_ns));
@@ -251,7 +251,7 @@ impl Merger {
     }
 
     /// Passes on the run of a queue that begins with its first packet, and whose end `end_of` finds. Returns
-    /// whether it reaches the end of its block, and something is left behind that.
+    /// whether there is such a packet, and the run reaches the end of its block.
     fn take_run(
         &mut self,
         queue: usize,

@@ -190,17 +190,17 @@ impl Records {
 
     /// The end of the run of records from `start` that are not later than `limit_ns`.
     pub(crate) fn run_until(&self, start: Position, limit_ns: u64) -> Position {
-        let mut end = start;
-        for &entry in self.entries[start.entries..].iter().take_while(|entry| entry.time_ns <= limit_ns) {
-            end.advance(entry);
-        }
-        end
+        self.run_while(start, |time_ns| time_ns <= limit_ns)
     }
 
     /// The end of the run of records from `start` that are later than `limit_ns`.
     pub(crate) fn run_after(&self, start: Position, limit_ns: u64) -> Position {
+        self.run_while(start, |time_ns| time_ns > limit_ns)
+    }
+
+    fn run_while(&self, start: Position, holds: impl Fn(u64) -> bool) -> Position {
         let mut end = start;
-        for &entry in self.entries[start.entries..].iter().take_while(|entry| entry.time_ns > limit_ns) {
+        for &entry in self.entries[start.entries..].iter().take_while(|entry| holds(entry.time_ns)) {
             end.advance(entry);
         }
         end

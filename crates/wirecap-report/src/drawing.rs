@@ -429,7 +429,7 @@ mod tests {
         };
         let small = svg(0.009);
         assert!(small.contains("\n0.008\n") && small.contains("\n0.010\n"), "{small}");
-        // The text ends at its place, and begins so many characters before it.
+        // The text is aligned to the right, so its place has to be at least its width from the edge.
         let large = svg(8e12);
         let label = "\n8,000,000,000,000\n";
         let (before, _) = large.split_once(label).unwrap_or_else(|| panic!("{large}"));

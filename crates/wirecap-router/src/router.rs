@@ -118,9 +118,9 @@ pub(crate) enum Receiver {
     Hop(UnresolvedHop),
 }
 
-/// Where a packet comes from, where it goes, and the offset in the frame at which it ends.
+/// A packet that may be forwarded: its addresses, and the offset in the frame at which it ends.
 #[derive(Debug, Clone, Copy)]
-struct IpEnds {
+struct ValidPacket {
     source: IpAddr,
     destination: IpAddr,
     end: usize,
@@ -237,7 +237,7 @@ impl Router {
         }
         let layout = Layout::of(data).ok_or(DropCause::BadHeader)?;
         let len = whole.len(data);
-        let IpEnds { source, destination, end } = self.check(&layout, data, len)?;
+        let ValidPacket { source, destination, end } = self.check(&layout, data, len)?;
         if self.filter.as_ref().is_some_and(|filter| !filter.wants(whole.bytes(data), len as u32)) {
             return Err(DropCause::Unwanted);
         }
@@ -274,8 +274,8 @@ impl Router {
         next_hop.set_destination(data);
     }
 
-    /// The ends of a packet whose header is valid, and whose addresses may be forwarded from and to.
-    fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<IpEnds, DropCause> {
+    /// Checks that the header of a packet is valid, and that its addresses may be forwarded from and to.
+    fn check(&self, layout: &Layout, data: &[u8], len: usize) -> Result<ValidPacket, DropCause> {
         let ip = valid_ip(layout, data, len)?;
         let (source, destination) = ip.source(data).zip(ip.destination(data)).ok_or(DropCause::BadHeader)?;
         if self.addresses.is_own(source) {
@@ -288,7 +288,7 @@ impl Router {
             Err(DropCause::DirectedBroadcast)
         } else {
             // One of IPv6 that does not say how long it is takes all of the frame.
-            Ok(IpEnds { source, destination, end: ip.packet_end(data).unwrap_or(len) })
+            Ok(ValidPacket { source, destination, end: ip.packet_end(data).unwrap_or(len) })
         }
     }
 }

@@ -41,8 +41,10 @@ impl Shares {
 
     /// Takes one, if something is left of the source's share.
     pub(crate) fn take(&mut self, source: Source, now: Instant) -> bool {
-        let is_left = self.is_left(source, now);
-        *self.taken(source, now) += u8::from(is_left);
+        let share = self.share;
+        let taken = self.taken(source, now);
+        let is_left = *taken < share;
+        *taken += u8::from(is_left);
         is_left
     }
 

@@ -178,12 +178,8 @@ impl Membership {
     /// Gives a worker back to the member that it is of, for those that join later.
     pub(super) fn give_back(&self, member: u64, worker: Worker) {
         let mut members = lock(&self.group.members);
-        match members.iter_mut().find(|other| other.number == member) {
-            Some(owner) => owner.spares.push(worker),
-            None => {
-                drop(members);
-                drop(worker);
-            }
+        if let Some(owner) = members.iter_mut().find(|other| other.number == member) {
+            owner.spares.push(worker);
         }
     }
 }

@@ -53,7 +53,7 @@ fn counted(last: &mut u64, now: u64) -> u64 {
     now.saturating_sub(before)
 }
 
-/// A sum that is less than the one before by more than this, or than a thousandth, was set back.
+/// A sum that is less than the one before by more than this, and by more than a thousandth, was set back.
 const MOST_LESS: u64 = 64;
 
 link_statistics! {

@@ -31,8 +31,8 @@ const VLAN_TAG_BYTES: usize = 4;
 const VLAN_TAG_OFFSET: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const NS_PER_S: u64 = 1_000_000_000;
-/// A clock that goes back by more than this was set back, if it shows less than the time of a packet. Cores
-/// that put packets in out of order rarely change times by more.
+/// If the time of a packet is later than the clock by more than this, the clock was set back. Times of
+/// packets that cores put in out of order rarely differ by more.
 const SET_BACK_NS: u64 = 10_000_000;
 /// Our own mark in `tp_status`, a bit that the kernel does not use: the packet is unwanted.
 const LEFT_OUT: u32 = 1 << 24;

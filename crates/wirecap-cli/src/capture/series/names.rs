@@ -51,9 +51,9 @@ pub(crate) struct Names {
 /// The name of a file of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UsedName {
-    /// The name of its period, which may be that of others, too.
+    /// The name by its period; others may have the same.
     name: PathBuf,
-    /// Which of these it is, from 1 on.
+    /// Which file of this name it is, from 1 on.
     number: u64,
     pub(super) path: PathBuf,
 }
@@ -412,7 +412,7 @@ mod tests {
                 let expected = if of_same == 1 { alone.clone() } else { numbered(&alone, of_same) };
                 assert_eq!(next.path, expected);
                 assert!(names.number_in(&next.path).is_some(), "a later run finds it");
-                // Old ones may be gone: those that follow are behind it all the same.
+                // The files do not exist, as if they were deleted: later ones get higher numbers.
                 (number, last) = (number + 1, Some(next));
             }
         }

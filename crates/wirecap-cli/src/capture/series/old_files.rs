@@ -88,7 +88,7 @@ impl OldFiles {
         if !self.silence.lasts(now) {
             self.silence.begin(now);
             warn!(
-                "{} cannot be deleted: {error}; more files are kept than requested until wirecap can delete it, which it tries again later",
+                "{} cannot be deleted: {error}; wirecap will try again, and keeps more files than requested until then",
                 old.display()
             );
         }

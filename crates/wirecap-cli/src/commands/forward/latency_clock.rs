@@ -1,6 +1,6 @@
 //! The system clock, for latencies: the time at which a packet is sent less its timestamp.
 //!
-//! Rule: a latency has both times by the same clock. Once the system clock was set, timestamps of packets
+//! Rule: a latency has both times by the same clock. After the system clock is set, timestamps of packets
 //! follow it a moment later, so for that moment there are no latencies.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// second, and a packet waits for its next hop for three.
 const UNSURE: Duration = Duration::from_secs(4);
 /// A clock that moves by more than this against the one that is never set was set, unless it was slewed for
-/// long. NTP slews by half a thousandth; what is faster changes latencies as if it was set.
+/// long. NTP slews by half a thousandth; faster slewing distorts latencies as setting does.
 const SET: Duration = Duration::from_millis(5);
 const SLEWED_PER_SECOND: Duration = Duration::from_millis(1);
 /// If it takes longer to read both clocks, nothing is known about their difference.

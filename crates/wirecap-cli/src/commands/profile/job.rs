@@ -19,7 +19,7 @@ use super::{
     live::Interval,
     queues::{QueueSource, Queues},
     report::{ProfileRecord, describe},
-    worker::{ProfileWorker, Progress, SharedProgress, SpecialPackets},
+    worker::{PacketsWithoutRss, ProfileWorker, Progress, SharedProgress},
 };
 use crate::{
     capture::{end::End, job::Job, plan::Plan, written_files::FilesProgress},
@@ -88,7 +88,7 @@ impl ProfileJob {
 
 impl LastRecord {
     fn new(source: &QueueSource, queues: &Queues, progress: &Progress) -> Self {
-        let SpecialPackets { outgoing, without_hash } = progress.special;
+        let PacketsWithoutRss { outgoing, without_hash } = progress.without_rss;
         let rss = source.record(without_hash);
         let record = ProfileRecord::new(&queues.names, rss, &progress.profiler, outgoing);
         Self { record: Arc::new(record), made: Instant::now() }
@@ -282,7 +282,7 @@ mod tests {
             let mut progress = progress.lock();
             count(&mut progress, 4);
             locked.send(()).unwrap();
-            // Whoever waits for the lock gets it, too late.
+            // A caller that waited for the lock would go on after this, with other figures.
             let _ = released.recv_timeout(Duration::from_secs(10));
         });
         is_locked.recv().unwrap();

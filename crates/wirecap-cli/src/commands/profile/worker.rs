@@ -23,9 +23,9 @@ use crate::capture::job::BatchHandler;
 const TRIES: usize = 20;
 const TURN: Duration = Duration::from_millis(1);
 
-/// Packets with a meaning of their own for the profile.
+/// Packets whose queue RSS did not choose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct SpecialPackets {
+pub(super) struct PacketsWithoutRss {
     /// They left the host, and so passed no receive queue.
     pub(super) outgoing: u64,
     /// RSS gives them no hash; 0 where queues are not computed.
@@ -36,7 +36,7 @@ pub(super) struct SpecialPackets {
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) profiler: Profiler,
-    pub(super) special: SpecialPackets,
+    pub(super) without_rss: PacketsWithoutRss,
     /// Where rows are written.
     rows: Option<SyncSender<Piece>>,
 }
@@ -47,15 +47,16 @@ pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
 
 impl SharedProgress {
     pub(super) fn new(profiler: Profiler, rows: Option<SyncSender<Piece>>) -> Self {
-        let special = SpecialPackets::default();
-        Self(Arc::new(Mutex::new(Progress { profiler, special, rows })))
+        let without_rss = PacketsWithoutRss::default();
+        Self(Arc::new(Mutex::new(Progress { profiler, without_rss, rows })))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, but waits no longer than a worker takes that does not wait for the disk. `None` if one does.
+    /// The same, but waits for 20 ms at most: workers have it for microseconds. `None` most likely means that
+    /// one of them waits for the disk.
     pub(super) fn lock_soon(&self) -> Option<MutexGuard<'_, Progress>> {
         (0..TRIES).find_map(|number| {
             if number > 0 {
@@ -76,9 +77,9 @@ impl SharedProgress {
 }
 
 impl Progress {
-    fn add(&mut self, tally: &Tally, special: SpecialPackets) {
-        self.special.outgoing += special.outgoing;
-        self.special.without_hash += special.without_hash;
+    fn add(&mut self, tally: &Tally, without_rss: PacketsWithoutRss) {
+        self.without_rss.outgoing += without_rss.outgoing;
+        self.without_rss.without_hash += without_rss.without_hash;
         let mut rows = Vec::new();
         let Self { profiler, rows: sender, .. } = self;
         let bin_ns = profiler.settings().bin_ns;
@@ -126,28 +127,28 @@ impl ProfileWorker {
 
 impl BatchHandler for ProfileWorker {
     fn batch(&mut self, batch: Batch) {
-        let mut special = SpecialPackets::default();
+        let mut without_rss = PacketsWithoutRss::default();
         let captured = match &self.queues.selector {
             QueueSelector::Captured(positions) => positions.get(&(batch.port(), batch.queue())).copied(),
             QueueSelector::Computed(..) => None,
         };
         for packet in &batch {
             if packet.direction() == Direction::Out {
-                special.outgoing += 1;
+                without_rss.outgoing += 1;
                 continue;
             }
             let queue = match &self.queues.selector {
                 QueueSelector::Captured(_) => captured.expect("the report has all queues"),
                 QueueSelector::Computed(rss, first) => {
                     let hashed = rss.hashed_queue(packet.data(), *first);
-                    special.without_hash += u64::from(hashed.is_none());
+                    without_rss.without_hash += u64::from(hashed.is_none());
                     hashed.unwrap_or(QUEUE_WITHOUT_HASH)
                 }
             };
             self.tally.count(packet.timestamp_ns(), queue);
         }
         drop(batch);
-        self.progress.lock().add(&self.tally, special);
+        self.progress.lock().add(&self.tally, without_rss);
         self.tally.clear();
     }
 }

@@ -17,7 +17,7 @@ use crate::HostUse;
 
 /// Time between two looks. Each asks the kernel some questions, which takes about a millisecond.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How often uses by one program are reported, as far as its name tells.
+/// How many uses by one program are reported. Programs are told apart by their names.
 const MOST_BY_ONE_PROGRAM: usize = 8;
 /// Sockets that are remembered, and other uses. Those that are forgotten are asked for once more.
 const MAX_SOCKETS: usize = 10_000;
@@ -106,9 +106,9 @@ impl HostWatch {
 /// Whether two uses are the same one, or by processes or BPF programs of the same names.
 fn is_by_same_program(one: &HostUse, other: &HostUse) -> bool {
     use HostUse::{IngressProgram, Listener, XdpProgram};
-    let names = |processes: &[Process]| -> BTreeSet<_> {
-        processes.iter().map(|process| process.name.clone()).collect()
-    };
+    fn names(processes: &[Process]) -> BTreeSet<&str> {
+        processes.iter().map(|process| process.name.as_str()).collect()
+    }
     match (one, other) {
         (
             Listener { protocol: a, on_all_interfaces: on_all_a, processes: of_a, .. },

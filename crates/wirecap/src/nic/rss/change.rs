@@ -103,7 +103,7 @@ impl<D: RssDevice> Change<D> {
     /// setting is left alone; one that was there before is what a process that has ended puts back. What the
     /// device refuses, for instance while it is being reset, is tried again at each look, and reported once.
     pub(super) fn look(&mut self) {
-        // After an attempt that could not be undone, what is set is nobody's.
+        // If an attempt could not be undone, the present hash is neither ours nor an administrator's.
         let is_left_alone = match self.lapses.last() {
             Some(RssRecovery::Failed(RssLoss::SetByOthers)) => true,
             Some(RssRecovery::Failed(RssLoss::NotSetAgain(RssRefusal::NotSet { undo_failure, .. }))) => {
