@@ -66,7 +66,7 @@ impl Traffic {
         let least = least_burst(mean_burst);
         let gap_ns = SECOND_NS as f64 / PEAK_PPS;
         let queue = |(number, phases): (usize, &Vec<Phase>)| {
-            let mut random = Random::new(seed.wrapping_add(number as u64));
+            let mut random = Random::new(stream(seed, number));
             let mut runs = Vec::new();
             for &Phase { from_s, until_s, pps } in phases {
                 let until_ns = until_s * SECOND_NS as f64;
@@ -111,6 +111,14 @@ const SHAPE: f64 = 1.5;
 const LONGEST_BURST: f64 = 4_000.0;
 /// The rate within a burst.
 const PEAK_PPS: f64 = 1_488_095.0;
+
+/// Where the random numbers of a queue begin. Each seed has numbers of its own: were it the sum of seed and
+/// queue, the next seed would give the same bursts to other queues.
+fn stream(seed: u64, queue: usize) -> u64 {
+    /// More than the queues of any traffic; odd, so that no two seeds begin at the same number.
+    const STREAMS: u64 = 257;
+    seed.wrapping_sub(1).wrapping_mul(STREAMS).wrapping_add(1 + queue as u64)
+}
 
 /// The least length that gives bursts this mean, by bisection, with the limit on their length taken into
 /// account.
@@ -223,6 +231,15 @@ mod tests {
         assert!((mean - 60.0).abs() < 3.0, "{mean}");
         assert_eq!(all.iter().map(|run| run.packets).max(), Some(4_000));
         assert_eq!(traffic, Traffic::bursty(&queues, 60.0, 1));
-        assert_ne!(traffic, Traffic::bursty(&queues, 60.0, 2));
+    }
+
+    #[test]
+    fn no_two_seeds_have_bursts_in_common() {
+        let queues = vec![vec![Phase { from_s: 0.0, until_s: 1.0, pps: 20_000.0 }]; 6];
+        let of = |seed| Traffic::bursty(&queues, 60.0, seed).queues;
+        let all: Vec<_> = (0..20).chain(u64::MAX - 2..=u64::MAX).flat_map(of).collect();
+        for (number, runs) in all.iter().enumerate() {
+            assert!(!all[..number].contains(runs), "queue {} of seed {}", number % 6, number / 6);
+        }
     }
 }
