@@ -13,9 +13,11 @@
 use plotters::{
     coord::Shift,
     prelude::{
-        BLACK, ChartBuilder, Color, DrawingArea, DrawingAreaErrorKind, DrawingBackend, IntoDrawingArea,
-        LineSeries, Palette, Palette99, PathElement, Rectangle, SVGBackend, WHITE,
+        BLACK, ChartBuilder, Color, DrawingArea, DrawingAreaErrorKind, DrawingBackend, FontTransform,
+        IntoDrawingArea, IntoFont, LineSeries, Palette, Palette99, PathElement, RGBColor, Rectangle,
+        SVGBackend, Text, WHITE,
     },
+    style::text_anchor::{HPos, Pos, VPos},
 };
 
 use crate::{series::Series, summary::Summary};
@@ -49,7 +51,7 @@ fn draw<B: DrawingBackend>(
     let (left, right) = below.split_horizontally(SIZE.0 * 3 / 5);
     lines(title, names, summary, series, &above)?;
     gini(summary, series, &left)?;
-    shares(summary, &right)?;
+    shares(names, summary, &right)?;
     area.present()
 }
 
@@ -116,8 +118,8 @@ fn lines<B: DrawingBackend>(
     mesh.x_desc("seconds").y_desc(per_bin).light_line_style(WHITE);
     mesh.x_label_formatter(&label).y_label_formatter(&label);
     mesh.draw()?;
-    for queue in queues {
-        let colour = Palette99::pick(queue).to_rgba();
+    for (at, queue) in queues.into_iter().enumerate() {
+        let colour = Palette99::pick(at).to_rgba();
         let points = line(series, step, |index| series.points[index].largest_bin[queue] as f64);
         let drawn = chart.draw_series(LineSeries::new(points, &colour))?;
         drawn
@@ -140,7 +142,7 @@ fn gini<B: DrawingBackend>(summary: &Summary, series: &Series, area: &Area<B>) -
     chart.draw_series(LineSeries::new(points, &BLACK)).map(|_| ())
 }
 
-fn shares<B: DrawingBackend>(summary: &Summary, area: &Area<B>) -> Drawn<B> {
+fn shares<B: DrawingBackend>(names: &[String], summary: &Summary, area: &Area<B>) -> Drawn<B> {
     let queues = busiest(summary);
     let even = 100.0 / summary.queues.len().max(1) as f64;
     // Without packets, all shares are 0, and the line is the highest.
@@ -155,12 +157,25 @@ fn shares<B: DrawingBackend>(summary: &Summary, area: &Area<B>) -> Drawn<B> {
     mesh.disable_x_mesh().x_labels(0).x_desc("queues, in the colours of their lines");
     mesh.y_label_formatter(&label).light_line_style(WHITE).draw()?;
     let bars = queues.iter().enumerate().map(|(at, &queue)| {
-        let (at, share) = (at as f64, summary.queues[queue].share * 100.0);
-        Rectangle::new([(at + 0.15, 0.0), (at + 0.85, share)], Palette99::pick(queue).filled())
+        let (left, share) = (at as f64, summary.queues[queue].share * 100.0);
+        Rectangle::new([(left + 0.15, 0.0), (left + 0.85, share)], Palette99::pick(at).filled())
     });
     chart.draw_series(bars)?;
+    let upright = ("sans-serif", 13).into_font().transform(FontTransform::Rotate270);
+    let labels = queues.iter().enumerate().map(|(at, &queue)| {
+        let style = upright.color(readable_on(at)).pos(Pos::new(HPos::Left, VPos::Center));
+        Text::new(names[queue].clone(), (at as f64 + 0.5, top * 0.02), style)
+    });
+    chart.draw_series(labels)?;
     let even = [(0.0, even), (queues.len() as f64, even)];
     chart.draw_series(LineSeries::new(even, &BLACK)).map(|_| ())
+}
+
+/// Black, or white on a dark colour.
+fn readable_on(at: usize) -> &'static RGBColor {
+    let (red, green, blue) = Palette99::pick(at).to_rgba().rgb();
+    let light = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue);
+    if light < 1_000 { &WHITE } else { &BLACK }
 }
 
 #[cfg(test)]
@@ -208,6 +223,24 @@ mod tests {
     fn many_queues_are_cut_to_the_busiest_and_the_title_says_so() {
         let svg = drawn(40, 4_000);
         assert!(svg.contains("without the 24 queues that have the fewest packets") && svg.len() < 1 << 20);
+    }
+
+    #[test]
+    fn of_very_many_queues_each_that_is_drawn_has_a_colour_of_its_own() {
+        let mut profiler = Profiler::new(200, BinSettings::new(10_000_000, 100_000_000));
+        let mut tally = Tally::new(10_000_000);
+        let busiest: Vec<_> = (0..100).step_by(11).chain([99, 198]).collect();
+        busiest.iter().enumerate().for_each(|(at, &queue)| tally.count(at as u64 * 20_000_000, queue));
+        profiler.add(&tally, |_| {});
+        profiler.close(|_| {});
+        let names: Vec<_> = (0..200).map(|queue| format!("queue {queue}")).collect();
+        let svg = picture("packets", &names, &profiler.summary(), profiler.series());
+        let bars = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("opacity=\"1\""));
+        let colour = |line: &str| line.split("fill=\"").nth(1).map(|rest| rest[..7].to_owned());
+        let colours: std::collections::BTreeSet<_> =
+            bars.filter_map(colour).filter(|c| c != "#FFFFFF").collect();
+        assert_eq!(colours.len(), MAX_LINES, "{colours:?}");
+        assert_eq!(svg.matches(">\nqueue 198\n<").count(), 2, "a legend and a bar");
     }
 
     #[test]
