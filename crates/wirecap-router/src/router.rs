@@ -131,8 +131,8 @@ struct ValidPacket {
 pub struct OutgoingLink {
     /// The longest IP packet that it takes, in bytes; 0 if that is not known.
     pub mtu: u32,
-    /// It is switched off, or not connected.
-    pub is_down: bool,
+    /// Why it takes no packets now, if it takes none: [`DropCause::LinkDown`] or [`DropCause::Gone`].
+    pub fault: Option<DropCause>,
 }
 
 impl OutgoingLink {
@@ -248,8 +248,8 @@ impl Router {
             return Err(DropCause::TtlExpired);
         }
         let port = self.port_of[device];
-        if links[port].is_down {
-            return Err(DropCause::LinkDown);
+        if let Some(fault) = links[port].fault {
+            return Err(fault);
         }
         if end.saturating_sub(layout.network()) > links[port].longest() {
             return Err(DropCause::TooLong);

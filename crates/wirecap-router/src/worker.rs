@@ -69,7 +69,7 @@ pub enum Decision {
 /// let routes = "198.51.100.0/24 dev eth2 lladdr 02:00:00:00:00:05".parse()?;
 /// let router = Router::new(routes, &ports, Ttl::Decrement)?.start()?;
 /// let mut worker = router.worker::<Vec<u8>>(1);
-/// worker.begin(Instant::now(), [OutgoingLink { mtu: 1500, is_down: false }; 2]);
+/// worker.begin(Instant::now(), [OutgoingLink { mtu: 1500, fault: None }; 2]);
 ///
 /// // From 192.0.2.1 to 198.51.100.1, with a TTL of 2.
 /// let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
@@ -109,7 +109,7 @@ impl<P> RouterWorker<P> {
             router: Arc::clone(router),
             next_hops: resolver.cache(),
             waiting: WaitingRoom::new(),
-            links: vec![OutgoingLink { mtu: 0, is_down: false }; router.macs.len()],
+            links: vec![OutgoingLink { mtu: 0, fault: None }; router.macs.len()],
             error: Vec::with_capacity(FRAME_OVERHEAD_BYTES + MAX_ICMP_ERROR_LEN),
             error_shares: ErrorShares::new(workers),
             has_news: false,

@@ -84,7 +84,7 @@ impl EndedCapture<'_> {
             drain.extend_for_helper(awaited, done);
         });
         let mut failures = Vec::from_iter(panicked.then_some(Failure::WorkerPanicked));
-        failures.extend(self.failures(&report, panicked));
+        failures.extend(self.failures::<J>(&report, panicked));
         if J::READER_ENDS_IT {
             outputs
                 .iter_mut()
@@ -97,10 +97,11 @@ impl EndedCapture<'_> {
     }
 
     /// Failures of the ports and the workers.
-    fn failures(&self, report: &Report, panicked: bool) -> Vec<Failure> {
+    fn failures<J: Job>(&self, report: &Report, panicked: bool) -> Vec<Failure> {
         let gone = report.ports.iter().filter(|port| port.removed).map(|port| port.name.clone());
         let gone: Vec<_> = gone.collect();
         let lost = match self.end {
+            _ if !gone.is_empty() && J::FORWARDS => Some(Failure::ForwardingCut(gone)),
             End::PortsGone => Some(Failure::InterfacesGone),
             End::WorkerGone if !panicked => Some(Failure::WorkerEnded),
             _ if !gone.is_empty() => Some(Failure::Removed(gone)),

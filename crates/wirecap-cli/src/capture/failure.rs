@@ -21,12 +21,11 @@ pub(super) enum Failure {
     #[error("every interface is gone, so the capture ended; what was captured is kept")]
     InterfacesGone,
     /// Some of several interfaces are gone: their names.
-    #[error(
-        "the capture is incomplete: {} {} removed, or moved to another network namespace, while it ran; everything else is kept",
-        .0.join(", "),
-        was(.0.len() as u64)
-    )]
+    #[error("the capture is incomplete: {}, while it ran; everything else is kept", were_removed(.0))]
     Removed(Vec<String>),
+    /// Interfaces that packets were forwarded between are gone: their names.
+    #[error("{}, while packets were forwarded", were_removed(.0))]
+    ForwardingCut(Vec<String>),
     /// A trace file could not be read to its end: the message of its reader.
     #[error("{0}")]
     Trace(String),
@@ -83,6 +82,11 @@ pub(super) struct PartialOutput {
     pub(super) may_end_in_packet: bool,
     /// The name of the file, if it has not got its own.
     pub(super) partial: Option<PathBuf>,
+}
+
+fn were_removed(names: &[String]) -> String {
+    let (names, were) = (names.join(", "), was(names.len() as u64));
+    format!("{names} {were} removed, or moved to another network namespace")
 }
 
 fn not_written(output: &str, cause: &RecordError, kept: &PartialOutput) -> String {

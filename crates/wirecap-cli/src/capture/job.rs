@@ -59,6 +59,9 @@ pub(crate) trait Job {
     /// Whether it has the flags of the engine, which advice about skewed queues names: -R, -T.
     const HAS_ENGINE_FLAGS: bool = false;
 
+    /// Whether packets go from one interface to another, so that the job is not done without one of them.
+    const FORWARDS: bool = false;
+
     /// What its workers do with batches.
     type BatchHandler: BatchHandler;
 
@@ -76,6 +79,11 @@ pub(crate) trait Job {
     /// Called many times a second. Returns what to print, and why the capture has to end, if it has to.
     fn look(&mut self, _: &Capture) -> (Vec<Message>, Option<End>) {
         (Vec::new(), None)
+    }
+
+    /// What becomes of the job when a port was removed, and this number of ports is left, as text.
+    fn after_removal(&self, _ports_left: usize) -> &'static str {
+        "its packets so far are kept"
     }
 
     /// Lines that a terminal shows above the status line while the capture runs.

@@ -27,7 +27,11 @@ use crate::{
     message::{Message, Topic},
     print::status_line::Snapshot,
     process::{sandbox::RefusedParts, service_manager::ServiceManager, signals::Signals},
-    text::{control::stopped, event::describe, loss::Output},
+    text::{
+        control::stopped,
+        event::{Consequences, describe},
+        loss::Output,
+    },
 };
 
 /// How often signals and ports are checked.
@@ -270,7 +274,10 @@ impl<'a> Watch<'a> {
             PortEvent::Read(_) => !capture.is_at_end(),
             _ => true,
         };
-        let message = describe(event, J::ACTIVITY, |host_use| job.deprives(host_use));
+        let ports_left = capture.report().ports.iter().filter(|port| !port.removed).count();
+        let consequences =
+            Consequences { without_link: J::ACTIVITY, of_removal: job.after_removal(ports_left) };
+        let message = describe(event, consequences, |host_use| job.deprives(host_use));
         let Some(message) = message.filter(|_| is_news) else { return };
         match event {
             PortEvent::Down(_)

@@ -8,11 +8,20 @@ use crate::{
     text::host_use,
 };
 
+/// What events mean for a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Consequences<'a> {
+    /// What stops without a link.
+    pub(crate) without_link: &'a str,
+    /// What becomes of it when a port is removed.
+    pub(crate) of_removal: &'a str,
+}
+
 /// The message about an event; `None` if it does not matter, because no user of the interface `is_deprived`
-/// of packets. `activity` is what stops without a link.
+/// of packets.
 pub(crate) fn describe(
     event: &PortEvent,
-    activity: &str,
+    Consequences { without_link: activity, of_removal }: Consequences<'_>,
     is_deprived: impl Fn(&HostUse) -> bool,
 ) -> Option<Message> {
     let note = |topic, text| Message::note(text).about(topic);
@@ -26,9 +35,7 @@ pub(crate) fn describe(
         ),
         PortEvent::Up(port) => note(Topic::Up, format!("{port} is up")),
         PortEvent::Removed(port) => {
-            let text = format!(
-                "{port} was removed, or moved to another network namespace; its packets so far are kept"
-            );
+            let text = format!("{port} was removed, or moved to another network namespace; {of_removal}");
             Message::warning(text).about(Topic::Removed)
         }
         PortEvent::Read(port) => {
@@ -62,15 +69,20 @@ mod tests {
 
     #[test]
     fn an_event_names_its_port_and_a_warning_is_the_diagnostic() {
-        let words = |event| describe(&event, "capture", |_| true).unwrap().to_string();
+        let consequences = |without_link| Consequences { without_link, of_removal: "all is lost" };
+        let words = |event| describe(&event, consequences("capture"), |_| true).unwrap().to_string();
         assert_eq!(
             words(PortEvent::Down("in0".into())),
             "wirecap: in0 is down; capture resumes when it comes back up"
         );
         let no_carrier = PortEvent::NoCarrier("m1".into());
         assert_eq!(
-            describe(&no_carrier, "forwarding", |_| true).unwrap().to_string(),
+            describe(&no_carrier, consequences("forwarding"), |_| true).unwrap().to_string(),
             "wirecap: m1 has no carrier; forwarding resumes when the other end is connected and up again"
+        );
+        assert_eq!(
+            words(PortEvent::Removed("m1".into())),
+            "wirecap: WARNING: m1 was removed, or moved to another network namespace; all is lost"
         );
         let warning = Diagnostic::QueuesGone { queues: 1 };
         let text = format!("wirecap: WARNING: in0: {}", diagnostic::describe(&warning));

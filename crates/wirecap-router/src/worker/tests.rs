@@ -35,7 +35,7 @@ struct World {
     next_hops: NextHops,
     kernel: FakeKernel,
     now: Instant,
-    is_down: bool,
+    fault: Option<DropCause>,
 }
 
 fn router(routes: &str) -> Router {
@@ -61,8 +61,7 @@ impl World {
         // Time begins when everything is set up.
         let now = Instant::now();
         let next_hops = NextHops::new(channel.counts(), now);
-        let mut world =
-            Self { worker, channel, next_hops, kernel: FakeKernel::default(), now, is_down: false };
+        let mut world = Self { worker, channel, next_hops, kernel: FakeKernel::default(), now, fault: None };
         world.pass(0);
         world
     }
@@ -77,8 +76,8 @@ impl World {
         if let Some(table) = self.next_hops.take_table() {
             self.channel.publish(table);
         }
-        let is_down = self.is_down;
-        let link = |mtu| OutgoingLink { mtu, is_down };
+        let fault = self.fault;
+        let link = |mtu| OutgoingLink { mtu, fault };
         self.worker.begin(self.now, [1500, 1000].map(link));
     }
 
@@ -246,17 +245,19 @@ fn each_defect_has_its_cause_and_its_answer() {
 }
 
 #[test]
-fn for_a_link_that_is_down_no_next_hop_is_asked_for() {
+fn for_a_link_that_is_down_or_gone_no_next_hop_is_asked_for() {
     let mut world = World::new();
-    world.is_down = true;
-    world.pass(1);
-    for frame in [to([198, 51, 100, 7]), to([203, 0, 113, 5])] {
-        assert_eq!(world.route(&mut frame.clone()), dropped(DropCause::LinkDown));
-        assert_eq!(world.error(&frame, DropCause::LinkDown), None);
+    for fault in [DropCause::Gone, DropCause::LinkDown] {
+        world.fault = Some(fault);
+        world.pass(1);
+        for frame in [to([198, 51, 100, 7]), to([203, 0, 113, 5])] {
+            assert_eq!(world.route(&mut frame.clone()), dropped(fault));
+            assert_eq!(world.error(&frame, fault), None);
+        }
     }
     world.pass(1);
     assert_eq!(world.kernel.asked, []);
-    world.is_down = false;
+    world.fault = None;
     world.pass(1);
     assert!(world.park(to([198, 51, 100, 7])));
 }

@@ -37,9 +37,9 @@ impl Outlet {
         self.mtu.load(Ordering::Relaxed)
     }
 
-    /// Whether the link is down.
-    pub(crate) fn is_down(&self) -> bool {
-        !self.up.load(Ordering::Relaxed) && !self.gone.load(Ordering::Relaxed)
+    /// Why it takes no frame now, however short.
+    pub(crate) fn fault(&self) -> Option<Refusal> {
+        self.refuses(0)
     }
 
     /// The interface was deleted.
@@ -87,7 +87,9 @@ mod tests {
         assert_eq!((outlet.refuses(60), outlet.mtu()), (None, 9000));
         outlet.note(false, 0);
         assert_eq!(outlet.refuses(60), Some(Refusal::LinkDown));
+        outlet.note(true, 64);
+        assert_eq!((outlet.refuses(9000), outlet.fault()), (Some(Refusal::TooLong), None));
         outlet.note_gone();
-        assert_eq!(outlet.refuses(60), Some(Refusal::Gone));
+        assert_eq!((outlet.refuses(60), outlet.fault()), (Some(Refusal::Gone), Some(Refusal::Gone)));
     }
 }

@@ -84,10 +84,10 @@ impl Transmitter {
         self.outlet.mtu()
     }
 
-    /// Whether the interface is down or not connected, as [`Capture::events`](crate::Capture::events) last
-    /// saw it. It [refuses](Refusal::LinkDown) packets then.
-    pub fn is_link_down(&self) -> bool {
-        self.outlet.is_down()
+    /// Why it refuses all packets now, as [`Capture::events`](crate::Capture::events) last saw the interface:
+    /// [`Refusal::LinkDown`], if it is down or not connected, or [`Refusal::Gone`]. `None` if it does not.
+    pub fn link_fault(&self) -> Option<Refusal> {
+        self.outlet.fault()
     }
 
     /// Packets taken so far.

@@ -292,7 +292,7 @@ impl Forwarder {
         let link = |outputs: &Vec<Output>| {
             let transmitter = outputs.first().map(|output| &output.transmitter);
             let mtu = transmitter.map_or(0, Transmitter::mtu);
-            OutgoingLink { mtu, is_down: transmitter.is_some_and(Transmitter::is_link_down) }
+            OutgoingLink { mtu, fault: transmitter.and_then(Transmitter::link_fault).map(cause_of) }
         };
         path.router.begin(Instant::now(), self.outputs.iter().map(link));
         let settled = path.router.settle();

@@ -132,6 +132,11 @@ impl ForwardJob {
         self.next_hops.is_some()
     }
 
+    /// Whether this number of ports is enough to forward between.
+    fn goes_on_with(&self, ports: usize) -> bool {
+        self.is_routed() && ports >= 2
+    }
+
     fn reports(&self) -> Vec<ForwardReport> {
         let ports = self.stats.iter().enumerate();
         let reports = ports.map(|(port, workers)| {
@@ -214,6 +219,7 @@ fn describe(report: &ForwardReport, since: u64) -> String {
 impl Job for ForwardJob {
     const COMMAND: &'static str = "forward";
     const ACTIVITY: &'static str = "forwarding";
+    const FORWARDS: bool = true;
     type BatchHandler = Forwarder;
 
     fn begin(
@@ -254,9 +260,17 @@ impl Job for ForwardJob {
     }
 
     fn look(&mut self, capture: &Capture) -> (Vec<Message>, Option<End>) {
-        let gone = capture.removed_ports();
-        let end = (!gone.is_empty()).then_some(End::Cut);
-        (self.complaints(capture), end)
+        let gone = capture.removed_ports().len();
+        let is_cut = gone > 0 && !self.goes_on_with(self.names.len() - gone);
+        (self.complaints(capture), is_cut.then_some(End::Cut))
+    }
+
+    fn after_removal(&self, ports_left: usize) -> &'static str {
+        if self.goes_on_with(ports_left) {
+            "the router goes on with the others; if the interface comes back, start wirecap again"
+        } else {
+            "forwarding ends"
+        }
     }
 
     /// The filter leaves packets to the router's own addresses, and multicast, to the host.

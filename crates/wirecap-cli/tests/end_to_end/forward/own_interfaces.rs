@@ -5,8 +5,10 @@
 //!   left 192.0.2.1 ══ m0 .254 ─ wirecap forward --route ─ m1 .254 ══ right 198.51.100.1
 //! ```
 
+use std::fs;
+
 use wirecap_headers::{MacAddress, checksum};
-use wirecap_lab::require_root;
+use wirecap_lab::{VethOptions, VethPair, require_root};
 use wirecap_testing::wait_until;
 
 use super::{
@@ -14,7 +16,7 @@ use super::{
     routes::{cause, mac, networks, route},
     way,
 };
-use crate::lab::read;
+use crate::lab::{READY, read};
 
 const TABLE: &str = "
     192.0.2.0/24     dev m0
@@ -70,6 +72,38 @@ fn packets_for_a_link_that_is_down_are_lost_to_that() {
     let [of_link, of_neighbour] = ["link_down", "no_neighbour"].map(|name| cause(&ended, "m0", name));
     // A packet that came before the router had noticed, or just after the link was up, may have waited.
     assert!(of_link >= 6 && of_neighbour <= 4, "{of_link}, {of_neighbour}: {ended:#?}");
+}
+
+#[test]
+fn a_router_goes_on_without_one_of_three_interfaces_and_ends_without_two() {
+    if !require_root("forward::a_router_goes_on_without_one_of_three_interfaces_and_ends_without_two") {
+        return;
+    }
+    let cable = networks("one_of_three");
+    let pair = VethPair::new(&cable.middle, "t0", &cable.middle, "m2", VethOptions::default()).unwrap();
+    cable.middle.ip(&["addr", "add", "203.0.113.254/24", "dev", "m2"]).unwrap();
+    let path = cable.path("table.txt");
+    fs::write(&path, format!("{TABLE}203.0.113.0/24 dev m2\n")).unwrap();
+    let running = cable.spawn(&["forward", "m0", "m1", "m2", "--json", "--route", path.to_str().unwrap()]);
+    running.wait_for(READY);
+    cable.assert_ping(3, &["198.51.100.1"]);
+    drop(pair);
+    running.wait_for(
+        "m2 was removed, or moved to another network namespace; the router goes on with the others",
+    );
+    // To a network that is gone with its interface, and to one that is still there.
+    assert!(!cable.ping(&["-c", "5", "-i", "0.2", "-W", "1", "203.0.113.1"]).status.success());
+    cable.assert_ping(5, &["198.51.100.1"]);
+    cable.middle.ip(&["link", "del", "m1"]).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    for text in
+        ["m1 was removed, or moved to another network namespace; forwarding ends", "m1, m2 were removed"]
+    {
+        assert!(ended.stderr.contains(text), "{text}: {ended:#?}");
+    }
+    let [gone, of_neighbour] = ["gone", "no_neighbour"].map(|name| cause(&ended, "m0", name));
+    assert!(gone >= 5 && of_neighbour == 0, "{gone}, {of_neighbour}: {ended:#?}");
 }
 
 #[test]
