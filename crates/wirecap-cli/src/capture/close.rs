@@ -13,6 +13,7 @@ use super::{
     failure::{self, Failure, PartialOutput},
     helpers::Helpers,
     job::Job,
+    output::NoRoom,
     plan::Plan,
     service::{self, LastSnapshots, Snapshots},
     summary::{self, Account, CaptureEnd},
@@ -40,12 +41,14 @@ pub(super) struct EndedCapture<'a> {
     pub(super) control: &'a Control,
     pub(super) end: End,
     pub(super) on_losses: LossCircumstances,
+    /// Why it had no output, if it was to have one.
+    pub(super) no_room: Option<NoRoom>,
 }
 
 impl EndedCapture<'_> {
     /// Writes all packets, closes the account, and prints it.
     pub(super) fn close<J: Job>(
-        self,
+        mut self,
         mut capture: Capture,
         threads: Threads,
         helpers: Helpers,
@@ -57,6 +60,7 @@ impl EndedCapture<'_> {
         // An interface may have gone since the last events; then the report says so.
         drop(capture.events());
         capture.stopper().stop();
+        let no_room = self.no_room.take();
         let Threads { workers, recorders } = threads;
         let output = FilesProgress::of(&recorders);
         let snapshots =
@@ -91,6 +95,7 @@ impl EndedCapture<'_> {
                 .for_each(|(_, outcome)| _ = outcome.failure.take_if(|cause| is_gone_reader(cause)));
         }
         failures.extend(outputs.iter_mut().flat_map(|(file, outcome)| of_output(file, outcome, &report)));
+        failures.extend(no_room.map(Failure::NoRoom));
         failures.extend(helpers);
         failures.extend(job.failure().map(Failure::Job));
         self.print(&report, outputs, &failures, job)

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, process::ExitStatus};
 use wirecap_record::RecordError;
 
 use super::{
-    output,
+    output::{self, NoRoom},
     series::{FailedCommands, GivenUpCommands},
 };
 
@@ -31,6 +31,9 @@ pub(super) enum Failure {
     Trace(String),
     #[error("{}", not_written(.output, .cause, .kept))]
     Write { output: String, cause: RecordError, kept: PartialOutput },
+    /// Packets were forwarded, but there was no room for the output from the beginning: its error.
+    #[error("{0}; nothing was written")]
+    NoRoom(NoRoom),
     /// Packets were forwarded, but the output did not accept them in time.
     #[error(
         "{} {} sent on but not written, because {output} did not accept them in time",

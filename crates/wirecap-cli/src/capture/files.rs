@@ -22,7 +22,7 @@ use wirecap_sys::clock::system_ns;
 
 use super::{
     file_name::labelled,
-    output::{self, Opening},
+    output::{self, NoRoom, Opening},
     place::{self, Place},
     plan::{Destination, Plan},
     series::{self, Commands, Names, Series, SeriesBegin},
@@ -162,7 +162,10 @@ impl Opener<'_> {
         let opened = self.plan.sandbox.with_files_of_user(open);
         let opened = opened.map_err(|cause| anyhow!("cannot open files as the user of -Z: {cause}"))?;
         opened.map_err(|error| match self.plan.sandbox.report().user {
-            Some(user) if !error.is::<Usage>() => anyhow!("as the user {user} of -Z: {error}"),
+            Some(user) if !error.is::<Usage>() => {
+                let text = format!("as the user {user} of -Z: {error}");
+                if error.is::<NoRoom>() { NoRoom(text).into() } else { anyhow!(text) }
+            }
             _ => error,
         })
     }

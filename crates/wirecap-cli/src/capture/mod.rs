@@ -74,6 +74,7 @@ use self::{
     files::Opener,
     helpers::Helpers,
     job::Job,
+    output::NoRoom,
     plan::Plan,
     series::Commands,
     statistics::Statistics,
@@ -101,7 +102,8 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let mut helpers = Helpers { commands: Commands::start(&plan.output, &plan.sandbox)?, printer: None };
     let commands = helpers.commands.as_ref();
     let opener = Opener { plan: &plan, places: &places, signals: &signals, commands };
-    let mut outputs = opener.one()?;
+    let mut no_room = None;
+    let mut outputs = or_without(opener.one(), &job, &mut no_room)?;
     let prepared = place::prepare(&plan, &places, &signals)?;
     let files = files::of_queues(&plan, &places, &prepared)?;
     limits::check(&plan, &prepared, files.len())?;
@@ -122,7 +124,11 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let waits = job.without_output().is_none();
     let delays = plan.delays(&job);
     let writers = idle.writers;
-    let recording = Recording::start(&plan, &places, &signals, &notices, writers, &capture, waits)?;
+    let recording = Recording::start(&plan, &places, &signals, &notices, writers, &capture, waits);
+    let recording = or_without(recording, &job, &mut no_room)?;
+    if no_room.is_some() {
+        plan.destination = None;
+    }
     let progress = FilesProgress::of(&recording.recorders);
     // A file that ends at a size is no series, though it is recorded as one.
     let recorders = recording.recorders.iter().filter(|_| plan.output.rotates());
@@ -154,6 +160,18 @@ pub(crate) fn run<J: Job>(mut plan: Plan, mut job: J, signals: Signals) -> Resul
     let watched = watch.until_end(&mut capture, &threads.workers, &mut job);
     let (end, on_losses) = (watched.end, watched.on_losses);
     let (plan, head, signals, control) = (&plan, &head, &signals, &control);
-    let ended = close::EndedCapture { plan, head, signals, control, end, on_losses };
+    let ended = close::EndedCapture { plan, head, signals, control, end, on_losses, no_room };
     Ok(ended.close(capture, threads, helpers, watched.manager, &mut job))
+}
+
+/// What was opened; nothing if there is no room for it and the job goes on without. That is printed, and kept
+/// as a failure for the end.
+fn or_without<T: Default>(opened: Result<T>, job: &impl Job, no_room: &mut Option<NoRoom>) -> Result<T> {
+    opened.or_else(|error| {
+        let Some(what) = job.without_output() else { return Err(error) };
+        let error = error.downcast::<NoRoom>()?;
+        warn!("{error}; {what}");
+        *no_room = Some(error);
+        Ok(T::default())
+    })
 }

@@ -162,6 +162,12 @@ pub(super) fn open_pipe(path: &Path, signals: &Signals) -> Result<OwnedFd> {
     }
 }
 
+/// An output that cannot be opened because its disk is full, or a quota used up: what happened, and what to
+/// do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoRoom(pub(super) String);
+
 /// Why recording cannot start, and what to do about it.
 pub(super) fn cannot_start(output: &str, error: &RecordError) -> anyhow::Error {
     match error {
@@ -191,7 +197,11 @@ pub(crate) fn cannot_open(path: &Path, error: &RecordError) -> anyhow::Error {
         ErrorKind::IsADirectory => format!("; name a file in it: {}", path.join("trace.pcapng").display()),
         _ => directory_hint(path, cause),
     };
-    anyhow!("{}{hint}", cannot_write(&name.to_string(), error))
+    let text = format!("{}{hint}", cannot_write(&name.to_string(), error));
+    match cause.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => NoRoom(text).into(),
+        _ => anyhow!(text),
+    }
 }
 
 /// Why an output accepts no more, and what to do about it.
@@ -257,6 +267,12 @@ mod tests {
         assert!(in_proc.ends_with("; /proc takes no new files: choose another directory"), "{in_proc}");
         assert!(cannot_open(ErrorKind::IsADirectory).ends_with("/there/a.pcapng/trace.pcapng"));
         assert!(cannot_open(ErrorKind::StorageFull).contains("; make room"));
+        for (kind, is_room) in
+            [(ErrorKind::StorageFull, true), (ErrorKind::QuotaExceeded, true), (ErrorKind::NotFound, false)]
+        {
+            let error = super::cannot_open(Path::new("a.pcapng"), &io::Error::from(kind).into());
+            assert_eq!(error.is::<NoRoom>(), is_room, "{kind}");
+        }
         let in_use = super::cannot_open(Path::new("a.pcapng"), &RecordError::InUse).to_string();
         assert!(in_use.contains("another process is writing it"), "{in_use}");
         let broken = cannot_write("standard output", &RecordError::Io(ErrorKind::BrokenPipe.into()));

@@ -284,7 +284,7 @@ impl Job for ForwardJob {
 
     /// Neither a stalled reader nor a full disk stops forwarding.
     fn without_output(&self) -> Option<&'static str> {
-        Some("forwarding continues, but packets are no longer written")
+        Some("forwarding continues without writing")
     }
 
     /// Packets that a rule, a route or a length limit drops are not lost.

@@ -1,6 +1,12 @@
 //! Faults at one end: counted, reported at growing intervals, and both interfaces are usable afterwards.
 
-use std::{fs::File, process::Command, thread, time::Duration};
+use std::{
+    fs::{self, File},
+    io::ErrorKind,
+    process::Command,
+    thread,
+    time::Duration,
+};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -191,6 +197,37 @@ fn invalid_arguments_are_refused_with_a_hint() {
 }
 
 #[test]
+fn a_disk_that_is_full_at_the_start_does_not_cut_the_wire() {
+    if !require_root("forward::a_disk_that_is_full_at_the_start_does_not_cut_the_wire") {
+        return;
+    }
+    let cable = Cable::quiet("full");
+    let directory = cable.path("disk");
+    let _disk = SmallDisk::mount(&directory);
+    let filled = fs::write(directory.join("other"), vec![0; 64 << 20]);
+    assert_eq!(filled.unwrap_err().kind(), ErrorKind::StorageFull);
+    let path = directory.join("all.pcapng");
+    for arguments in [&[][..], &["-W", "3", "-C", "1"]] {
+        let running = cable.forward(&[&["-w", path.to_str().unwrap()], arguments].concat());
+        running.wait_for("No space left on device (os error 28); make room, or choose another disk; forwarding continues without writing");
+        let listener = cable.listen("packet:r0", "arrived.pcapng", &["-c", "5", "ether proto 0x88b5"]);
+        let mut sender = cable.sender();
+        (0..5).for_each(|number| sender.send(&frame(number, 200)).unwrap());
+        listener.wait();
+        let ended = running.stop();
+        assert_eq!(ended.code, Some(1), "nothing is written: {ended:#?}");
+        assert!(ended.stderr.contains("choose another disk; nothing was written"), "{ended:#?}");
+        let account = ended.account();
+        assert!(account.0["written"].is_null() && way(&ended, "m0")["forwarded"] == 5, "{:#}", account.0);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "{arguments:?}");
+        fs::remove_file(cable.path("arrived.pcapng")).unwrap();
+    }
+    // Another mistake keeps it from starting.
+    let ended = cable.spawn(&["forward", "m0", "m1", "-w", "/proc/x.pcapng"]).wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+}
+
+#[test]
 fn a_full_disk_does_not_cut_the_wire() {
     if !require_root("forward::a_full_disk_does_not_cut_the_wire") {
         return;
@@ -206,7 +243,7 @@ fn a_full_disk_does_not_cut_the_wire() {
         sender.send(&frame(number as u8, 1_500)).unwrap();
     }
     running.wait_for("No space left on device");
-    running.wait_for("forwarding continues, but packets are no longer written");
+    running.wait_for("forwarding continues without writing");
     let listener = cable.listen("packet:r0", "arrived.pcapng", &["-c", "5", "ether proto 0x88b5"]);
     (0..5).for_each(|number| sender.send(&frame(number, 200)).unwrap());
     listener.wait();
