@@ -94,6 +94,7 @@ impl EndedCapture<'_> {
                 .iter_mut()
                 .for_each(|(_, outcome)| _ = outcome.failure.take_if(|cause| is_gone_reader(cause)));
         }
+        outputs.iter_mut().for_each(|(file, outcome)| file.partial.clone_from(&outcome.partial));
         failures.extend(outputs.iter_mut().flat_map(|(file, outcome)| of_output(file, outcome, &report)));
         failures.extend(no_room.map(Failure::NoRoom));
         failures.extend(helpers);

@@ -105,7 +105,7 @@ impl Opener<'_> {
         else {
             return Ok(Vec::new());
         };
-        let file = OutputFile { name, queue: None };
+        let file = OutputFile::of_all(name);
         match destination {
             Destination::File(path, format) => Ok(vec![self.open(file, path, *format)?]),
             Destination::Stdout => Ok(vec![OpenOutput::stream(file, output::stdout(destination.format())?)]),
@@ -124,7 +124,7 @@ impl Opener<'_> {
                 true => Names::new(&path, &self.plan.output).pattern(),
                 false => path.clone(),
             };
-            self.open(OutputFile { name: name.display().to_string(), queue: Some(queue) }, &path, format)
+            self.open(OutputFile::of_queue(name.display().to_string(), queue), &path, format)
         };
         files.into_iter().map(open).collect()
     }

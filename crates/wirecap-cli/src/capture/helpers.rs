@@ -46,7 +46,7 @@ impl Helpers {
         if plan.destination != Some(Destination::Printer) {
             return Ok(Some(OutputCopy::to_pipe(input)?));
         }
-        let file = OutputFile { name: Destination::Printer.name(), queue: None };
+        let file = OutputFile::of_all(Destination::Printer.name());
         let output = Output::stream(input.into(), Destination::Printer.format());
         outputs.push(OpenOutput::stream(file, output));
         Ok(None)

@@ -56,6 +56,9 @@ pub(crate) struct WrittenFile<'a> {
     /// In all files together, if there is one for each queue.
     #[serde(flatten)]
     pub(super) written: &'a WrittenCounts,
+    /// Where the packets are instead, if writing failed before the file got its name: `NAME.partial`. Of a
+    /// series, those of the last file.
+    pub(super) partial: Option<String>,
     /// The file of each receive queue; empty without `--file-per-queue`.
     pub(super) files: Vec<QueueFileRecord<'a>>,
 }
@@ -72,6 +75,8 @@ pub(crate) struct QueueFileRecord<'a> {
     pub(super) queue: u16,
     #[serde(flatten)]
     pub(super) written: &'a WrittenCounts,
+    /// Where its packets are instead, if writing failed before it got its name: `NAME.partial`.
+    pub(super) partial: Option<String>,
 }
 
 impl<'a> QueueFileRecord<'a> {
@@ -79,7 +84,8 @@ impl<'a> QueueFileRecord<'a> {
     pub(super) fn of(written: &'a WrittenFiles, report: &'a Report) -> Vec<Self> {
         let of_queue = |(file, written): &'a (OutputFile, WrittenCounts)| {
             let QueueId { port, number } = file.queue?;
-            Some(Self { file: &file.name, port: &report.ports[port].name, queue: number, written })
+            let (name, partial) = (&file.name, file.partial.as_ref().map(|path| path.display().to_string()));
+            Some(Self { file: name, port: &report.ports[port].name, queue: number, written, partial })
         };
         written.files.iter().filter_map(of_queue).collect()
     }

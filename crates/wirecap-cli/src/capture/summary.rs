@@ -89,6 +89,7 @@ impl Account<'_> {
         let written = written.map(|(output, written)| WrittenFile {
             file: output.name(),
             written: &written.total,
+            partial: written.partial().map(|path| path.display().to_string()),
             files: QueueFileRecord::of(written, self.report),
         });
         work(&Record {
@@ -267,7 +268,7 @@ mod tests {
             let packets = if queue == 3 { 10 } else { 0 };
             let name = format!("/a/long/way/to/the/directory/of/the/files/of/this/capture/x.{queue}.pcapng");
             let written = WrittenCounts { packets, bytes: 100 + 60 * packets, ..WrittenCounts::default() };
-            (OutputFile { name, queue: Some(QueueId { port: 0, number: queue }) }, written)
+            (OutputFile::of_queue(name, QueueId { port: 0, number: queue }), written)
         };
         let written: WrittenFiles = (0..32).map(file).collect();
         let text = in_output(&report, "x.*.pcapng", &written, None, Stage::Over);
@@ -281,14 +282,13 @@ without packets: 31        0   3100            0
 ";
         assert_eq!(text, expected);
         // One file for all queues is a line.
-        let all = OutputFile { name: "x.pcapng".into(), queue: None };
+        let all = OutputFile::of_all("x.pcapng".into());
         let one = [(all, written.total)].into_iter().collect();
         let text = in_output(&report, "x.pcapng", &one, None, Stage::Running);
         assert_eq!(text, "10 packets written to x.pcapng, 3800 bytes; 2 more are on the way\n");
         // A ring that has turned.
         let counts = WrittenCounts { output_files: 57, packets: 12, bytes: 900, ..WrittenCounts::default() };
-        let ring: WrittenFiles =
-            [(OutputFile { name: "x_*.pcapng".into(), queue: None }, counts)].into_iter().collect();
+        let ring: WrittenFiles = [(OutputFile::of_all("x_*.pcapng".into()), counts)].into_iter().collect();
         let text = |most| in_output(&report, "x_*.pcapng", &ring, Some(most), Stage::Over);
         assert_eq!(text(57), "12 packets written to 57 files named x_*.pcapng, 900 bytes\n");
         let expected = "12 packets written to 57 files named x_*.pcapng, 900 bytes; the last 20 are kept\n";

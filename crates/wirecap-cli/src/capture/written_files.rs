@@ -1,6 +1,10 @@
 //! What is in the files of a capture.
 
-use std::{process, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    process,
+    sync::Arc,
+};
 
 use wirecap::{Report, report::QueueMode};
 use wirecap_record::{DeletedFile, Progress, Recorder, Uncopied, WrittenCounts};
@@ -23,9 +27,22 @@ pub(super) struct OutputFile {
     pub(super) name: String,
     /// The queue whose packets it gets; `None` if it gets those of all.
     pub(super) queue: Option<QueueId>,
+    /// Where its packets are, if it has not got its name because writing failed; of a series, those of the
+    /// last file.
+    pub(super) partial: Option<PathBuf>,
 }
 
 impl OutputFile {
+    /// The output with the packets of all queues.
+    pub(super) fn of_all(name: String) -> Self {
+        Self { name, queue: None, partial: None }
+    }
+
+    /// The file of a queue.
+    pub(super) fn of_queue(name: String, queue: QueueId) -> Self {
+        Self { name, queue: Some(queue), partial: None }
+    }
+
     /// Packets that were delivered and that it gets.
     pub(super) fn delivered(&self, report: &Report) -> u64 {
         let Some(QueueId { port, number }) = self.queue else { return report.total().delivered };
@@ -42,6 +59,16 @@ pub(super) struct WrittenFiles {
     pub(super) total: WrittenCounts,
     /// Each of them.
     pub(super) files: Vec<(OutputFile, WrittenCounts)>,
+}
+
+impl WrittenFiles {
+    /// Where the packets of the only output are, if it has not got its name.
+    pub(super) fn partial(&self) -> Option<&Path> {
+        match &*self.files {
+            [(OutputFile { queue: None, partial, .. }, _)] => partial.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 impl FromIterator<(OutputFile, WrittenCounts)> for WrittenFiles {

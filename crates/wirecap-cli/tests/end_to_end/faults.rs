@@ -38,6 +38,7 @@ fn a_full_disk_keeps_what_fitted_and_closes_the_account() {
         let (account, capture) = (ended.account(), read(&path));
         let kept = capture.packets.len() as u64;
         assert_eq!(account.written("packets"), kept);
+        assert_eq!(account.0["written"]["partial"], path.to_str().unwrap());
         assert_eq!(account.written("bytes"), std::fs::metadata(&path).unwrap().len());
         assert!(kept > 5_000 && kept < account.sum("delivered"), "{kept}: {:#}", account.0);
         assert!(

@@ -159,6 +159,8 @@ fn a_full_disk_ends_the_capture_and_the_other_files_are_whole() {
         (&files(&account)[0]["packets"], &files(&account)[1]["packets"]),
         (&kept.into(), &2_000.into())
     );
+    let partials = [0, 1].map(|number| files(&account)[number]["partial"].as_str());
+    assert_eq!(partials, [partial(&disk.join("full")).to_str(), None]);
 }
 
 #[test]
