@@ -11,7 +11,7 @@
 
 use crate::{
     geometry::Geometry,
-    slots::{Descriptor, Slot},
+    slots::{Descriptor, Slot, SlotPart},
 };
 
 /// Packets that lie in a chunk one behind the other, as an XDP program packs them: what came between two
@@ -30,6 +30,9 @@ pub struct PackedPart {
     pub is_last: bool,
     /// There are refused packets between those that it has.
     pub has_refused: bool,
+    /// When the first packet came, in nanoseconds since 1970 (UTC); each of the others is 1 ns later than the
+    /// one before. 0 if the packets have times of their own.
+    pub first_ns: u64,
 }
 
 /// The chunk that is being filled: the oldest attached one.
@@ -170,7 +173,7 @@ impl<'p> Filler<'p> {
     /// part does not lie in a chunk, or only the last part has a cell left.
     pub fn fill_part(&mut self, part: PackedPart) -> bool {
         let Self { slots, cell_bytes, filled, .. } = *self;
-        let PackedPart { start, len, packets, bytes, is_last, has_refused } = part;
+        let PackedPart { start, len, packets, bytes, is_last, has_refused, first_ns } = part;
         let cells = slots.len() as u32;
         let end = u64::from(start) + u64::from(len);
         let left = cells - filled;
@@ -180,8 +183,8 @@ impl<'p> Filler<'p> {
         let until = if is_last { cells } else { ((end / cell_bytes) as u32).clamp(filled + 1, cells - 1) };
         let (first, rest) =
             slots[filled as usize..until as usize].split_first().expect("a cell is left, as was checked");
-        first.set_part(start..start + len, has_refused);
-        rest.iter().for_each(|slot| slot.set_part(0..0, false));
+        first.set_part(&SlotPart { bytes: start..start + len, first_ns }, has_refused);
+        rest.iter().for_each(|slot| slot.set_part(&SlotPart::NOTHING, false));
         self.filled = until;
         self.bytes_filled += bytes;
         self.packed_packets = Some(self.packed_packets.unwrap_or(0) + packets);
@@ -231,13 +234,21 @@ fn finish_parts(slots: &[Slot], first: u32, pool: Counters<'_>) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::{ChunkState, Descriptor, Geometry, PackedPart, Pool, PoolId};
+    use std::ops::Range;
+
+    use crate::{ChunkRange, ChunkState, Descriptor, Geometry, PackedPart, Pool, PoolId, SlotPart};
 
     const ID: PoolId = PoolId { nic_id: 0, ring_id: 0 };
     const CELL: u64 = 2048;
 
     fn part(cell: u64, len: u32, more: bool) -> Descriptor {
         Descriptor { address: cell * CELL, len, more, timestamp_ns: 0 }
+    }
+
+    /// The bytes of the parts of a range.
+    fn bytes(pool: &Pool, range: &ChunkRange) -> impl Iterator<Item = Range<u32>> {
+        let parts: Vec<_> = pool.slots().parts(range).unwrap().collect();
+        parts.into_iter().map(|part| part.bytes)
     }
 
     fn pool() -> Pool {
@@ -286,6 +297,7 @@ mod tests {
             bytes: len / 2,
             is_last,
             has_refused: false,
+            first_ns: 0,
         };
         let mut pool = Pool::new(ID, Geometry::new(8, 2, 2048).unwrap(), 0);
         let first = pool.attach_free_chunk().unwrap();
@@ -302,7 +314,7 @@ mod tests {
         let large = fill(&mut pool, part(96, 5 * 2048, 40, false)).unwrap();
         assert_eq!((large.range.count(), large.packets, large.first_number), (4, 40, 1));
         assert_eq!((small.bytes, large.bytes), (48, 5 * 1024));
-        assert!(pool.slots().parts(&large.range).unwrap().eq([(); 1].map(|()| 96..10_336)));
+        assert!(bytes(&pool, &large.range).eq([(); 1].map(|()| 96..10_336)));
         for start in [10_336, 10_432] {
             assert_eq!(fill(&mut pool, part(start, 96, 1, false)).unwrap().range.count(), 1);
         }
@@ -329,13 +341,14 @@ mod tests {
                 packets,
                 bytes,
                 is_last: false,
-                has_refused: false
+                has_refused: false,
+                first_ns: 0,
             }));
         }
         filler.finish();
         let handover = pool.hand_over().unwrap();
         assert_eq!((handover.packets, handover.bytes, handover.cells()), (6, 6_060, 3));
-        assert!(pool.slots().parts(&handover.range).unwrap().eq([0..100, 100..6_244]));
+        assert!(bytes(&pool, &handover.range).eq([0..100, 100..6_244]));
     }
 
     #[test]
@@ -350,12 +363,39 @@ mod tests {
                 packets: 1,
                 bytes: 60,
                 is_last,
-                has_refused: false
+                has_refused: false,
+                first_ns: 0,
             }));
             assert_eq!(filler.space(), 8 - cells);
             filler.finish();
         }
         assert!(pool.is_full());
+    }
+
+    #[test]
+    fn parts_whose_packets_have_no_times_of_their_own_are_joined_once_they_have() {
+        let mut pool = Pool::new(ID, Geometry::new(8, 2, 2048).unwrap(), 0);
+        assert!(pool.attach_free_chunk().is_some());
+        let mut filler = pool.filler().unwrap();
+        for (at, first_ns) in (0..).zip([0, 7, u64::MAX]) {
+            let (start, packets, bytes) = (4_096 * at, 2, 120);
+            let (is_last, has_refused) = (false, false);
+            let part = PackedPart { start, len: 4_096, packets, bytes, is_last, has_refused, first_ns };
+            assert!(filler.fill_part(part));
+        }
+        filler.finish();
+        let mut range = pool.hand_over().unwrap().range;
+        let slots = pool.slots();
+        let expected: Vec<_> = [(0..4_096, 0), (4_096..8_192, 7), (8_192..12_288, u64::MAX)]
+            .map(|(bytes, first_ns)| SlotPart { bytes, first_ns })
+            .into();
+        assert_eq!(slots.parts(&range).unwrap().collect::<Vec<_>>(), expected);
+        assert_eq!(slots.parts(&range).unwrap().joined(), None);
+        let mut settled = Vec::new();
+        slots.settle_times(&mut range, |part| settled.push(part));
+        assert_eq!(settled, expected[1..]);
+        slots.settle_times(&mut range, |part| panic!("{part:?} has its times"));
+        assert_eq!(slots.parts(&range).unwrap().joined(), Some(0..12_288));
     }
 
     /// Several parts in one hand-over are one piece if nothing in them was refused.
@@ -367,7 +407,15 @@ mod tests {
             let mut filler = pool.filler().unwrap();
             for (at, has_refused) in (0..).zip(refused) {
                 let (start, len) = (2_048 * at, 2_048);
-                let part = PackedPart { start, len, packets: 1, bytes: 60, is_last: false, has_refused };
+                let part = PackedPart {
+                    start,
+                    len,
+                    packets: 1,
+                    bytes: 60,
+                    is_last: false,
+                    has_refused,
+                    first_ns: 0,
+                };
                 assert!(filler.fill_part(part));
             }
             filler.finish();

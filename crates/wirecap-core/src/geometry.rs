@@ -18,6 +18,10 @@ pub const MAX_CHUNKS_PER_POOL: u32 = 1 << 18;
 /// Most cells a pool may have: the kernel's rings are a power of two of at most this many entries
 /// here (64 MiB of ring for the receive side).
 pub const MAX_CELLS_PER_POOL: u64 = 1 << 22;
+/// Sizes that a cell may have, in bytes: those that the kernel allows with pages of 4 KiB.
+const CELL_BYTES: [u32; 2] = [2048, MAX_CELL_BYTES];
+/// The largest of them.
+pub(crate) const MAX_CELL_BYTES: u32 = 4096;
 /// Smallest chunk, and shortest run of one, that may hold packets of several cells: with this many cells in
 /// each the longest frame lies in two of them at most. No interface has an MTU over 65,535 bytes; with an
 /// Ethernet header and two VLAN tags that makes 65,557 bytes, or 37 cells of 2 KiB, of which the kernel
@@ -111,7 +115,7 @@ impl Geometry {
         if cells > MAX_CELLS_PER_POOL {
             return Err(GeometryError::CellsPerPool { given: cells });
         }
-        if cell_bytes != 2048 && cell_bytes != 4096 {
+        if !CELL_BYTES.contains(&cell_bytes) {
             return Err(GeometryError::CellBytes { given: cell_bytes });
         }
         Ok(Self { cells_per_chunk, chunks_per_pool, cell_bytes })

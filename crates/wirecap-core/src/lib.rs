@@ -66,7 +66,7 @@ pub use mode::Mode;
 pub use orphans::{CaptureQueues, Orphans};
 pub use pool::{Pool, PoolLevels, RecycleError};
 pub use recycle_queue::RecycleQueue;
-pub use slots::{Descriptor, Direction, FilledParts, FilledSlots, SlotTable};
+pub use slots::{Descriptor, Direction, FilledParts, FilledSlots, SlotPart, SlotTable};
 pub use spread::Spread;
 
 #[cfg(all(test, loom))]

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use crate::{
     chunk::{ChunkRange, PoolNumber},
-    geometry::Geometry,
+    geometry::{Geometry, MAX_CELL_BYTES, MAX_CELLS_PER_CHUNK},
     sync::{AtomicU64, Ordering},
 };
 
@@ -55,6 +55,30 @@ const ADDRESS_SHIFT: u32 = LENGTH_BITS + 1;
 pub(crate) const MAX_PART_BYTES: u32 = (1 << LENGTH_BITS) - 1;
 /// The packet memory ends here at the latest, in bytes.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 1 << (u64::BITS - ADDRESS_SHIFT);
+
+/// Of a part, the words are its bytes and the time of its first packet.
+const HAS_REFUSED: u64 = 1;
+const OFFSET_BITS: u32 = 31;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+const END_SHIFT: u32 = 1;
+const START_SHIFT: u32 = END_SHIFT + OFFSET_BITS;
+const _: () = assert!(MAX_CELLS_PER_CHUNK as u64 * MAX_CELL_BYTES as u64 <= OFFSET_MASK);
+
+/// What a slot knows of packets that lie in its chunk one behind the other: see
+/// [`PackedPart`](crate::PackedPart).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotPart {
+    /// Where they lie, from the start of the chunk, or of the chunk's block.
+    pub bytes: Range<u32>,
+    /// When the first one came, in nanoseconds since 1970 (UTC); each of the others is 1 ns later than the
+    /// one before. 0 if each has a time of its own.
+    pub first_ns: u64,
+}
+
+impl SlotPart {
+    /// Of a slot in which no part begins.
+    pub(crate) const NOTHING: Self = Self { bytes: 0..0, first_ns: 0 };
+}
 
 /// Two words for a filled cell: what is known of the cells of a pool is written and read once per
 /// packet, so that its size is time.
@@ -128,6 +152,19 @@ impl SlotTable {
         Some(FilledParts { slots })
     }
 
+    /// Has `settle` see each part of a range whose packets have no times of their own, and forgets that time:
+    /// from now on, each packet has its own. Nothing if the range is of another pool.
+    pub fn settle_times(&self, range: &mut ChunkRange, mut settle: impl FnMut(SlotPart)) {
+        let slots = self.range(range).map_or(&[][..], |filled| filled.slots);
+        for slot in slots {
+            let part = slot.part();
+            if part.first_ns > 0 {
+                settle(part);
+                slot.timestamp_ns.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// The first slot of a range, if it is of this pool.
     #[inline]
     fn own(&self, range: &ChunkRange) -> Option<usize> {
@@ -166,23 +203,28 @@ impl Slot {
         self.timestamp_ns.store(descriptor.timestamp_ns, Ordering::Relaxed);
     }
 
-    /// Notes which bytes of its chunk a part takes, and whether refused packets are among them. Of the other
-    /// cells of the part, the range is empty.
-    pub(crate) fn set_part(&self, part: Range<u32>, has_refused: bool) {
-        let place = (u64::from(part.start) << ADDRESS_SHIFT) | if has_refused { MORE } else { 0 };
+    /// Notes a part, and whether there are refused packets in it. The other cells of the part have
+    /// [`SlotPart::NOTHING`].
+    pub(crate) fn set_part(&self, SlotPart { bytes, first_ns }: &SlotPart, has_refused: bool) {
+        let [start, end] = [bytes.start, bytes.end].map(u64::from);
+        debug_assert!(end <= OFFSET_MASK, "a chunk ends before");
+        let place = start << START_SHIFT | end << END_SHIFT | u64::from(has_refused);
         self.place.store(place, Ordering::Relaxed);
-        self.timestamp_ns.store(part.end.into(), Ordering::Relaxed);
+        self.timestamp_ns.store(*first_ns, Ordering::Relaxed);
     }
 
     /// Whether refused packets are in its part.
     #[inline]
     fn has_refused(&self) -> bool {
-        self.place.load(Ordering::Relaxed) & MORE != 0
+        self.place.load(Ordering::Relaxed) & HAS_REFUSED != 0
     }
 
     #[inline]
-    fn part(&self) -> Range<u32> {
-        self.address() as u32..self.timestamp_ns.load(Ordering::Relaxed) as u32
+    fn part(&self) -> SlotPart {
+        let place = self.place.load(Ordering::Relaxed);
+        let offset = |shift: u32| (place >> shift & OFFSET_MASK) as u32;
+        let first_ns = self.timestamp_ns.load(Ordering::Relaxed);
+        SlotPart { bytes: offset(START_SHIFT)..offset(END_SHIFT), first_ns }
     }
 
     #[inline]
@@ -202,35 +244,38 @@ impl Slot {
     }
 }
 
-/// The parts of a range, in order, as bytes from the start of its chunk, or of the chunk's block.
+/// The parts of a range, in order.
 #[derive(Debug, Clone)]
 pub struct FilledParts<'s> {
     slots: &'s [Slot],
 }
 
 impl FilledParts<'_> {
-    /// All parts as one. `None` if there is none, if refused packets are in it, or if something lies between
-    /// two parts.
+    /// The bytes of all parts as one. `None` if there is none, if refused packets are in it, if packets have
+    /// no times of their own, or if something lies between two parts.
     #[inline]
     pub fn joined(mut self) -> Option<Range<u32>> {
         if self.slots.iter().any(Slot::has_refused) {
             return None;
         }
-        let first = self.next()?;
-        self.try_fold(first, |all, next| (all.end == next.start).then_some(all.start..next.end))
+        let own = |SlotPart { bytes, first_ns }| (first_ns == 0).then_some(bytes);
+        let first = own(self.next()?)?;
+        self.try_fold(first, |all, next| {
+            own(next).filter(|next| next.start == all.end).map(|next| all.start..next.end)
+        })
     }
 }
 
 impl Iterator for FilledParts<'_> {
-    type Item = Range<u32>;
+    type Item = SlotPart;
 
     #[inline]
-    fn next(&mut self) -> Option<Range<u32>> {
+    fn next(&mut self) -> Option<SlotPart> {
         loop {
             let (next, rest) = self.slots.split_first()?;
             self.slots = rest;
             let part = next.part();
-            if !part.is_empty() {
+            if !part.bytes.is_empty() {
                 return Some(part);
             }
         }

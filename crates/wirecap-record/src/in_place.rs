@@ -66,8 +66,9 @@ impl Places {
     }
 
     /// The right to hold a batch of this queue; `None` if it has to be encoded.
-    pub(crate) fn permit(&self, queue: usize, batch: &Batch) -> Option<Permit> {
+    pub(crate) fn permit(&self, queue: usize, batch: &mut Batch) -> Option<Permit> {
         let pool = self.pools.get(queue)?;
+        batch.write_times();
         pool.permit(batch.pcapng()?.chunk() as usize)
     }
 }

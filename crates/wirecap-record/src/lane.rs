@@ -44,10 +44,11 @@ impl Lane {
     /// # Errors
     /// [`RecordError::WriterGone`]. A failed output is not an error here: packets are accepted, so that no
     /// worker waits in vain, and [`Outcome::failure`](crate::Outcome::failure) says why they are not written.
-    pub fn record(&mut self, batch: Batch) -> Result<(), RecordError> {
+    pub fn record(&mut self, mut batch: Batch) -> Result<(), RecordError> {
         let of_capture = self.encoding.queue_of(&batch);
         let (feed, queue) = self.route(of_capture);
-        let permit = if self.feeds[feed].has_room() { self.places.permit(of_capture, &batch) } else { None };
+        let has_room = self.feeds[feed].has_room();
+        let permit = has_room.then(|| self.places.permit(of_capture, &mut batch)).flatten();
         let Some(permit) = permit else { return self.record_then(batch, drop) };
         let numbers = numbers_of(&batch);
         let mut records = self.empty();

@@ -68,14 +68,14 @@ pub struct Crew {
 impl Crew {
     /// Starts the threads. Each calls `before` with the number of its worker and each batch, then copies the
     /// packets and recycles the batch.
-    pub fn start(workers: Vec<Worker>, before: impl Fn(usize, &Batch) + Clone + Send + 'static) -> Self {
+    pub fn start(workers: Vec<Worker>, before: impl Fn(usize, &mut Batch) + Clone + Send + 'static) -> Self {
         let arrived = Arc::new(AtomicU64::new(0));
         let run = |mut worker: Worker| {
             let (before, arrived) = (before.clone(), Arc::clone(&arrived));
             thread::spawn(move || {
                 let mut all = Vec::new();
-                while let Some(batch) = worker.next_batch() {
-                    before(worker.index(), &batch);
+                while let Some(mut batch) = worker.next_batch() {
+                    before(worker.index(), &mut batch);
                     let packets = batch.len() as u64;
                     all.extend(arrivals(worker.index(), &batch));
                     drop(batch);

@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, ptr::NonNull, sync::Arc};
 
-use wirecap_core::{ChunkRange, FilledParts, Pool, SlotTable};
+use wirecap_core::{ChunkRange, FilledParts, Pool, SlotPart, SlotTable};
 
 use super::{
     PackedMemory,
@@ -36,11 +36,36 @@ impl PackedReader {
             None => NonNull::dangling(),
         };
         let block_bytes = self.memory.layout.geometry.chunk_bytes();
-        PackedPackets { block, block_bytes, parts, at: 0, left: 0, _block: PhantomData }
+        PackedPackets { block, block_bytes, parts, at: 0, left: 0, time_ns: 0, _block: PhantomData }
     }
 
-    /// The records of a range as they lie there. `None` if some of them were refused, and if the range is of
+    /// Writes the times of packets into their records, where [`Self::records`] finds them, if they are those
+    /// of [parts](wirecap_core::PackedPart::first_ns). Nothing if they are there, or if the range is of
     /// another pool.
+    pub fn write_times(&self, range: &mut ChunkRange) {
+        let (block_bytes, mut block) = (self.memory.layout.geometry.chunk_bytes(), None);
+        let first = range.first();
+        self.slots.settle_times(range, |SlotPart { bytes, first_ns }| {
+            let block = *block.get_or_insert_with(|| self.block_of(first));
+            let (mut at, mut time_ns) = (bytes.start, first_ns);
+            while at < bytes.end && bytes.end <= block_bytes {
+                // SAFETY: the part lies in the block (checked above), which is mapped as long as `self` is.
+                // It is captured, and whoever reads or writes its bytes borrows the range that this function
+                // has for itself: the invariant of `PackedPackets::block`.
+                let (start, checked) = unsafe {
+                    let start = block.add(at as usize);
+                    (start, RecordLengths::at(start, bytes.end - at))
+                };
+                let Some(checked) = checked else { break };
+                // SAFETY: it was checked there just now, and its bytes are this function's, as above.
+                unsafe { PackedRecord::new(start, checked) }.set_time(time_ns);
+                (at, time_ns) = (at + checked.total, time_ns + 1);
+            }
+        });
+    }
+
+    /// The records of a range as they lie there. `None` if some of them were refused, if times are not in
+    /// their records ([`Self::write_times`]), and if the range is of another pool.
     #[inline]
     pub fn records<'a>(&'a self, range: &'a ChunkRange) -> Option<PackedRecords<'a>> {
         let all = self.slots.parts(range)?.joined()?;
@@ -60,7 +85,13 @@ impl PackedReader {
     /// The block of a range of the pool.
     #[inline]
     fn block(&self, range: &ChunkRange) -> NonNull<u8> {
-        self.memory.block(self.blocks.of(range.first() / self.cells_per_block))
+        self.block_of(range.first())
+    }
+
+    /// The block of a cell of the pool, of which a range that is borrowed has a part.
+    #[inline]
+    fn block_of(&self, cell: u32) -> NonNull<u8> {
+        self.memory.block(self.blocks.of(cell / self.cells_per_block))
     }
 }
 
@@ -102,6 +133,8 @@ pub struct PackedPackets<'a> {
     /// The next record of the current part, and what is left of the part, in bytes.
     at: u32,
     left: u32,
+    /// The time of its packet, unless the record has it: then 0.
+    time_ns: u64,
     _block: PhantomData<&'a [u8]>,
 }
 
@@ -114,9 +147,10 @@ impl<'a> PackedPackets<'a> {
     /// Goes on to the next part.
     #[cold]
     fn next_part(&mut self) -> Option<()> {
-        let part = self.parts.as_mut()?.next()?;
+        let SlotPart { bytes, first_ns } = self.parts.as_mut()?.next()?;
         (self.at, self.left) =
-            if part.end <= self.block_bytes { (part.start, part.end - part.start) } else { (0, 0) };
+            if bytes.end <= self.block_bytes { (bytes.start, bytes.end - bytes.start) } else { (0, 0) };
+        self.time_ns = first_ns;
         Some(())
     }
 }
@@ -140,11 +174,13 @@ impl<'a> Iterator for PackedPackets<'a> {
                 self.left = 0;
                 continue;
             };
+            let time_ns = self.time_ns;
             self.at += checked.total;
             self.left -= checked.total;
+            self.time_ns += u64::from(time_ns > 0);
             if !checked.is_refused {
                 // SAFETY: it was checked there just now, and nothing writes it during `'a`, as above.
-                return Some(unsafe { PackedRecord::new(start, checked).packet() });
+                return Some(unsafe { PackedRecord::new(start, checked).packet() }.at(time_ns));
             }
         }
     }

@@ -84,9 +84,17 @@ pub struct PackedPacket<'a> {
     /// INVARIANT: a record whose lengths were [checked](RecordLengths::at).
     record: &'a [u8],
     captured: u32,
+    /// When it came, unless its record says so: then 0.
+    time_ns: u64,
 }
 
 impl<'a> PackedPacket<'a> {
+    /// The same packet, with this time unless it is 0.
+    #[inline]
+    pub(super) fn at(self, time_ns: u64) -> Self {
+        Self { time_ns, ..self }
+    }
+
     /// Its captured bytes.
     #[inline]
     pub fn data(&self) -> &'a [u8] {
@@ -106,10 +114,14 @@ impl<'a> PackedPacket<'a> {
         self.word(ORIGINAL_AT)
     }
 
-    /// Its time, as the program or [`PackedRecord::set_time`] has set it.
+    /// Its time: by that of its [part](wirecap_core::PackedPart::first_ns), or as the program or
+    /// [`PackedRecord::set_time`] has set it.
     #[inline]
     pub fn timestamp_ns(&self) -> u64 {
-        u64::from(self.word(TIME_HIGH_AT)) << 32 | u64::from(self.word(TIME_LOW_AT))
+        match self.time_ns {
+            0 => u64::from(self.word(TIME_HIGH_AT)) << 32 | u64::from(self.word(TIME_LOW_AT)),
+            time_ns => time_ns,
+        }
     }
 
     /// The NIC's hash, if the program asks for it and the packet has one.
@@ -227,7 +239,7 @@ impl<'a> PackedRecord<'a> {
         let RecordLengths { total, captured, .. } = self.checked;
         // SAFETY: the record lies in memory that is mapped, and is not written while `self` is borrowed.
         let record = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
-        PackedPacket { record, captured }.direction()
+        PackedPacket { record, captured, time_ns: 0 }.direction()
     }
 
     /// Whether the program has cut the packet.
@@ -257,7 +269,7 @@ impl<'a> PackedRecord<'a> {
         let RecordLengths { total, captured, .. } = self.checked;
         // SAFETY: the record lies in memory that is mapped, and is not written during `'b`.
         let record = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), total as usize) };
-        PackedPacket { record, captured }
+        PackedPacket { record, captured, time_ns: 0 }
     }
 }
 

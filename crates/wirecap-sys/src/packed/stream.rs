@@ -355,14 +355,21 @@ impl PackedStream {
                 has_refused = true;
             }
         }
-        let part = PackedPart { start, len: self.at - start, packets, bytes, is_last: false, has_refused };
+        let (len, is_last, first_ns) = (self.at - start, false, 0);
+        let part = PackedPart { start, len, packets, bytes, is_last, has_refused, first_ns };
         let part = self.take(part, position, extent, space)?;
         Some(ReceivedPart { part, raised_ns: self.entry.raised_ns(first, &mut self.raised_before_ns) })
     }
 
     /// Receives the next part into a pool that can still fill `space` cells of the block: all packets of it
-    /// that are there, as the program has counted them, without a look at any.
-    pub fn receive_counted(&mut self, space: u32) -> Option<ReceivedPart> {
+    /// that are there, as the program has counted them, without a look at any. `first_ns` is asked for the
+    /// [time of the first one](PackedPart::first_ns), now that all of them have come, with their number and
+    /// what is [received](Self::received) with them.
+    pub fn receive_counted(
+        &mut self,
+        space: u32,
+        first_ns: impl FnOnce(u32, u64) -> u64,
+    ) -> Option<ReceivedPart> {
         if self.given == self.current {
             return None;
         }
@@ -386,8 +393,11 @@ impl PackedStream {
         let (packets, part_bytes) = (packets.wrapping_sub(first as u32), bytes.wrapping_sub(self.bytes));
         (self.packets, self.bytes) = (first + u64::from(packets), bytes);
         let len = self.at - start;
-        let part = PackedPart { start, len, packets, bytes: part_bytes, is_last: false, has_refused: false };
-        let part = self.take(part, position, extent, space)?;
+        let (is_last, has_refused) = (false, false);
+        let part = PackedPart { start, len, packets, bytes: part_bytes, is_last, has_refused, first_ns: 0 };
+        let received = self.received();
+        let first_ns = if packets > 0 { first_ns(packets, received) } else { 0 };
+        let part = self.take(PackedPart { first_ns, ..part }, position, extent, space)?;
         Some(ReceivedPart { part, raised_ns: self.entry.raised_ns(first, &mut self.raised_before_ns) })
     }
 

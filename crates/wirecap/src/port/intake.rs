@@ -85,6 +85,17 @@ impl PacketTimes {
         self.raised_ns = self.raised_ns.max(raised_ns);
     }
 
+    /// The time of the first of this number of packets, one or more, which have no times of their own, 1 ns
+    /// apart: that of the batch, or `now_ns` if some came later.
+    pub(crate) fn run(&mut self, packets: u32, now_ns: Option<u64>) -> u64 {
+        let packets = u64::from(packets);
+        let first_ns = self.time_ns.max(now_ns.unwrap_or(0)).max(self.min_ns);
+        self.untimed += packets;
+        self.min_ns = first_ns + packets;
+        self.latest_ns = self.min_ns - 1;
+        first_ns
+    }
+
     /// The time of the next cell.
     #[inline]
     pub(crate) fn next(&mut self, time: CellTime) -> u64 {
@@ -259,6 +270,25 @@ mod tests {
             "only the time of the first packet is raised by more"
         );
         assert_eq!(times(&mut pool), [500, 700, 701, 1_000, 1_001, 2_000]);
+    }
+
+    #[test]
+    fn a_run_of_packets_is_late_by_what_its_time_is_later_than_the_batch() {
+        for (min_ns, now_ns, first_ns, uncertainty_ns) in [
+            (500, None, 1_000, 300 + 9),
+            // Some came after the look.
+            (500, Some(1_200), 1_200, 300 + 209),
+            // The clock was set back in between.
+            (500, Some(900), 1_000, 300 + 9),
+            (2_000, Some(1_200), 2_000, 300 + 1_009),
+        ] {
+            let (mut pool, _writer) = pool();
+            let mut intake = Intake::new(pool.filler().unwrap(), batch(1_000, min_ns), None);
+            assert_eq!(intake.times.run(10, now_ns), first_ns);
+            let end = intake.finish();
+            let expected = BatchEnd { last_ns: first_ns + 10, untimed: 10, uncertainty_ns };
+            assert_eq!(end, expected, "{min_ns}, {now_ns:?}");
+        }
     }
 
     /// A packet that began in the previous batch keeps its time, and the next packet may be earlier than this

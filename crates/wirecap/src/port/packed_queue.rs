@@ -60,8 +60,7 @@ impl Hold {
     /// At this many bytes, receive at once, while they are still in the cache, if the cores share one.
     const MAX_BYTES: u64 = 2 << 20;
     /// Times of batches are as exact as looks are frequent.
-    const BATCH: Duration = Duration::from_micros(120);
-    const BATCH_BYTES: u64 = 512 << 10;
+    const BATCH: Duration = Duration::from_micros(500);
     /// A thread that blocks wants packets soon. Shorter than the shortest sleep, so that one sleep ends it.
     const SHORT: Duration = Duration::from_micros(40);
     const FEW_BYTES: u64 = 32 << 10;
@@ -74,7 +73,7 @@ impl Hold {
         let (longest, most) = match (wait, stamped) {
             (Wait::Busy, _) => (Duration::ZERO, 0),
             (Wait::Sleep, true) => (LONGEST_HOLD, Self::MAX_BYTES),
-            (Wait::Sleep, false) => (Self::BATCH, Self::BATCH_BYTES),
+            (Wait::Sleep, false) => (Self::BATCH, Self::MAX_BYTES),
             (Wait::Block, _) => (Self::SHORT, Self::FEW_BYTES),
         };
         let most_bytes = most.min(geometry.pool_bytes() / Self::SHARE_OF_POOL);
@@ -201,9 +200,14 @@ impl PackedQueue {
     }
 
     /// Receives a part whose packets need not be looked at: the program has counted them, and they have their
-    /// times.
-    fn receive_counted(&mut self, space: u32) -> Option<ReceivedPart> {
-        let part = self.stream.receive_counted(space)?;
+    /// times, or that of the batch.
+    fn receive_counted(&mut self, intake: &mut Intake<'_>) -> Option<ReceivedPart> {
+        let (end, space, is_stamped) = (intake.batch.end, intake.space(), self.shift.is_some());
+        let part = self.stream.receive_counted(space, |packets, received| match is_stamped {
+            true => 0,
+            // Those behind the end came after the look, whose time they must not have.
+            false => intake.times.run(packets, (received > end).then(system_ns)),
+        })?;
         self.cut = self.stream.cut();
         Some(part)
     }
@@ -245,8 +249,9 @@ impl ReceiveQueue for PackedQueue {
         if !intake.hold.is_zero() {
             return;
         }
-        let part = match (self.shift, &self.filter) {
-            (Some(_), None) => self.receive_counted(intake.space()),
+        let has_times = self.shift.is_some() || self.stamps.clock().is_none();
+        let part = match &self.filter {
+            None if has_times => self.receive_counted(intake),
             _ => self.receive_one_by_one(intake),
         };
         if let Some(ReceivedPart { part, raised_ns }) = part {
@@ -320,10 +325,10 @@ mod tests {
             (true, 96, now_ns + 8000 * US, 0),
             (true, (2 << 20) - 1, now_ns, 8000),
             (true, 2 << 20, now_ns, 0),
-            (false, 96, now_ns + 10 * US, 110),
-            (false, 96, now_ns + 120 * US, 0),
-            (false, (512 << 10) - 1, now_ns, 120),
-            (false, 512 << 10, now_ns, 0),
+            (false, 96, now_ns + 10 * US, 490),
+            (false, 96, now_ns + 500 * US, 0),
+            (false, (2 << 20) - 1, now_ns, 500),
+            (false, 2 << 20, now_ns, 0),
             // The clock was set back: a little, and far.
             (true, 96, now_ns - 300 * US, 7700),
             (true, 96, 0, 0),
@@ -373,7 +378,7 @@ mod tests {
     fn a_thread_that_has_received_sleeps_until_more_would_be_released() {
         let now_ns = 2_000_000_000;
         assert_eq!(hold(Wait::Sleep, true).received(now_ns), LONGEST_HOLD);
-        assert_eq!(hold(Wait::Sleep, false).received(now_ns), Duration::from_micros(120));
+        assert_eq!(hold(Wait::Sleep, false).received(now_ns), Duration::from_micros(500));
         // One that blocks is woken by the next packet.
         assert!(hold(Wait::Block, true).received(now_ns).is_zero());
         assert!(hold(Wait::Busy, true).received(now_ns).is_zero());

@@ -68,7 +68,7 @@ fn a_slow_worker_and_short_rings_lose_packets_but_none_is_unexplained() {
         for ring in [64, 128, 256] {
             let builder = Capture::builder().cells_per_chunk(64).chunks_per_pool(4).ring_entries(ring);
             let mut capture = wire.capture(builder.mode(Mode::Basic).dispatch(dispatch));
-            let slow = |_: usize, _: &_| thread::sleep(Duration::from_micros(500));
+            let slow = |_: usize, _: &mut _| thread::sleep(Duration::from_micros(500));
             let crew = Crew::start(capture.take_workers(), slow);
             let sent = wire.live(&mut wire.generator(FrameSpec::default()), 0, 20_000);
             capture.stopper().stop();

@@ -238,7 +238,7 @@ fn packets_bring_their_times_tags_and_hashes() {
     let seen = Arc::new(Mutex::new(HashMap::<u32, Vec<(u64, u32)>>::new()));
     let keep = Arc::clone(&seen);
     let crew = Crew::start(capture.take_workers(), move |_, batch| {
-        for packet in batch {
+        for packet in &*batch {
             let marks = wirecap_traffic::Marks::read(packet.data()).unwrap();
             let hash = packet.rx_hash().expect("each packet has a hash");
             assert!(hash.is_over_ports() && packet.direction() == Direction::In);

@@ -52,14 +52,15 @@ impl Batch {
     /// direction. It names the receive queue where
     /// [`PortReport::names_queues`](crate::report::PortReport::names_queues) says so.
     ///
-    /// `None` unless an XDP program or a tap packs the packets. `None` if they have the NIC's hash, if a
-    /// filter in user space has refused packets between them, and on machines that are not little-endian.
-    /// Cost: a few comparisons for the whole batch.
+    /// `None` unless an XDP program or a tap packs the packets. `None` before [`Self::write_times`], if they
+    /// have the NIC's hash, if a filter in user space has refused packets between them, and on machines that
+    /// are not little-endian. Cost: a few comparisons for the whole batch.
     ///
     /// ```no_run
     /// # use std::{fs::File, io::Write};
     /// # fn encode(batch: &wirecap::Batch) -> Vec<u8> { Vec::new() }
-    /// # fn write(batch: &wirecap::Batch, file: &mut File) -> std::io::Result<()> {
+    /// # fn write(batch: &mut wirecap::Batch, file: &mut File) -> std::io::Result<()> {
+    /// batch.write_times();
     /// match batch.pcapng() {
     ///     Some(blocks) => file.write_all(blocks.bytes()),
     ///     None => file.write_all(&encode(batch)),
@@ -74,5 +75,13 @@ impl Batch {
         let records = reader.records(&handover.range)?;
         let chunk = handover.range.first() / self.shared.geometry.cells_per_chunk();
         Some(PcapngBlocks { records, chunk })
+    }
+
+    /// Writes the times of packets into the memory where they lie, if it is packed and they have the time of
+    /// their batch, for [`Self::pcapng`]. Cost: a store for each packet, the first time.
+    pub fn write_times(&mut self) {
+        let ChunkReader::Packed { reader, .. } = &self.shared.queues[self.queue].reader else { return };
+        let handover = self.handover.as_mut().filter(|handover| handover.lead.is_none());
+        handover.into_iter().for_each(|handover| reader.write_times(&mut handover.range));
     }
 }

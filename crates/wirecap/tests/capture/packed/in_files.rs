@@ -12,11 +12,16 @@ use wirecap_traffic::FrameSpec;
 use super::builder;
 use crate::tap::{self, need_tap, tagged};
 
-/// Its blocks are those that a file gets when its packets are encoded, byte for byte.
-fn assert_as_in_a_file(batch: &Batch, names_queue: bool) {
+/// Its blocks are those that a file gets when its packets are encoded, byte for byte, and have the times that
+/// the packets had before.
+fn assert_as_in_a_file(batch: &mut Batch, names_queue: bool) {
+    let times = |batch: &Batch| batch.packets().map(|packet| packet.timestamp_ns()).collect::<Vec<_>>();
+    let before = times(batch);
+    batch.write_times();
+    assert_eq!(times(batch), before);
     let blocks = batch.pcapng().expect("packets lie in memory as in a file");
     let (mut encoded, mut each) = (Vec::new(), Vec::new());
-    for packet in batch {
+    for packet in &*batch {
         let start = encoded.len();
         let header = PacketHeader {
             timestamp_ns: packet.timestamp_ns(),
@@ -55,6 +60,7 @@ fn batches_are_what_a_file_has_of_their_packets() {
             let reported: Vec<_> = capture.report().ports.iter().map(|port| port.names_queues()).collect();
             assert_eq!(reported, names);
             let crew = Crew::start(capture.take_workers(), move |_, batch| {
+                assert_eq!(batch.pcapng().is_some(), timestamp == Timestamp::Kernel, "{timestamp}");
                 assert_as_in_a_file(batch, names[batch.port()]);
             });
             for &queue in &queues {

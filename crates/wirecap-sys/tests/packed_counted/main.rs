@@ -1,6 +1,8 @@
 //! What the program does beside packing, against the running kernel: what it has counted, the times that it
 //! has written, and the blocks that it has chosen. Needs root.
 
+mod times;
+
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::{
@@ -41,6 +43,8 @@ struct Bench {
     stream: PackedStream,
     pool: LivePool,
     reader: PackedReader,
+    /// The time of the first packet of each part that is received; 0 for the times that the program gives.
+    first_ns: u64,
 }
 
 impl Bench {
@@ -57,7 +61,7 @@ impl Bench {
         let (mut stream, mut pool, reader) = memory.open_stream(0, ID).unwrap().unwrap();
         stream.set_shift(SHIFT);
         assert_eq!(stream.attach(Some(&mut pool)), pool.geometry().chunks_per_pool());
-        Self { program, clock, stream, pool, reader }
+        Self { program, clock, stream, pool, reader, first_ns: 0 }
     }
 
     /// Sends a frame that is stamped like this. Returns whether it found room.
@@ -71,7 +75,9 @@ impl Bench {
         loop {
             self.stream.attach(Some(&mut self.pool));
             let mut filler = self.pool.filler()?;
-            let ReceivedPart { part, raised_ns } = self.stream.receive_counted(filler.space())?;
+            let first_ns = self.first_ns;
+            let received = self.stream.receive_counted(filler.space(), |_, _| first_ns);
+            let ReceivedPart { part, raised_ns } = received?;
             assert!(filler.fill_part(part));
             filler.finish();
             // The end of a block may have no packets.
@@ -266,52 +272,6 @@ fn a_stream_may_be_received_in_both_ways() {
         }
         bench.drain();
     }
-}
-
-#[test]
-fn times_are_utc_and_each_is_later_than_the_one_before() {
-    if !wirecap_lab::require_root("times_are_utc_and_each_is_later_than_the_one_before") {
-        return;
-    }
-    const MS: u64 = 1_000_000;
-    let mut bench = Bench::new();
-    let mut times_of = |stamps: &[u64]| {
-        stamps.iter().for_each(|&stamp| assert!(bench.send(&[0; 60], stamp)));
-        bench.times()
-    };
-    let at = 1000 * MS as i64;
-    assert_eq!(times_of(&[1000 * MS, 1000 * MS + 7]), (vec![at, at + 7], 0));
-    assert_eq!(times_of(&[1000 * MS + 7, 1000 * MS + 7, 1000 * MS + 20]).0, [at + 8, at + 9, at + 20]);
-    // Of the packets that were received together, one was raised by 2 ns.
-    assert_eq!(times_of(&[1000 * MS + 20]), (vec![at + 21], 2));
-    assert_eq!(times_of(&[1000 * MS + 22]), (vec![at + 22], 0));
-    // What was raised before is known for a while, in case a run of the program has compared with it.
-    assert_eq!(times_of(&[1000 * MS + 22]), (vec![at + 23], 2));
-    assert_eq!(times_of(&[1000 * MS + 30]), (vec![at + 30], 0));
-    assert_eq!(times_of(&[1000 * MS + 30]), (vec![at + 31], 1));
-    // A step of the clock that is too small to count as one, and a large one.
-    assert_eq!(times_of(&[991 * MS]), (vec![at + 32], 9 * MS + 32));
-    assert_eq!(times_of(&[980 * MS, 980 * MS + 1]), (vec![at - 20 * MS as i64, at - 20 * MS as i64 + 1], 0));
-}
-
-#[test]
-fn time_stands_still_in_a_leap_second() {
-    if !wirecap_lab::require_root("time_stands_still_in_a_leap_second") {
-        return;
-    }
-    const S: u64 = 1_000_000_000;
-    let mut bench = Bench::new();
-    bench.stream.set_shift(StampShift {
-        add_ns: 100 * S as i64,
-        leap_at: 10 * S,
-        add_after_ns: 99 * S as i64,
-        not_before_ns: 110 * S - 1,
-    });
-    let stamps = [10 * S - 2, 10 * S, 10 * S + S / 2, 11 * S - 1, 11 * S, 12 * S];
-    stamps.iter().for_each(|&stamp| assert!(bench.send(&[0; 60], stamp)));
-    let (times, _) = bench.times();
-    let end = 110 * S as i64 - SHIFT.add_ns;
-    assert_eq!(times, [end - 2, end - 1, end, end + 1, end + 2, end + S as i64]);
 }
 
 #[test]
