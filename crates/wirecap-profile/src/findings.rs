@@ -6,8 +6,9 @@
 //!                and most other queues have not: else it is the traffic that comes in bursts
 //! ```
 //!
-//! Rule: what chance would do to independent packets is no finding: an excess counts beyond five standard
-//! deviations (Poisson), and a few packets are never a burst.
+//! Rule: what chance would do to independent packets (Poisson) is no finding: an excess counts beyond five
+//! standard deviations, and if chance would have it in one of a thousand such profiles at most, all their
+//! windows taken together; and a few packets are never a burst.
 
 use serde::Serialize;
 
@@ -24,6 +25,8 @@ const ALONG: f64 = 0.5;
 const MANY_IN_NO_BIN: u64 = 10;
 /// Standard deviations that chance does not reach.
 const DEVIATIONS: f64 = 5.0;
+/// In one of so many profiles, chance may have an excess somewhere.
+const PROFILES: f64 = 1_000.0;
 /// An excess of up to this many packets never counts.
 const FEW: f64 = 20.0;
 
@@ -113,7 +116,7 @@ impl Findings {
             return Self { long_term, short_term: ShortTerm::Unknown { in_no_bin }, bursts: vec![] };
         }
         let mut bursts: Vec<_> =
-            (0..summary.queues.len()).filter_map(|queue| burst(queue, &summary.queues)).collect();
+            (0..summary.queues.len()).filter_map(|queue| burst(queue, summary)).collect();
         bursts.sort_by_key(|burst| std::cmp::Reverse(burst.packets));
         let short_term = match () {
             () if summary.packets == 0 => ShortTerm::NoPackets,
@@ -134,7 +137,7 @@ fn long_term(summary: &Summary) -> LongTerm {
     }
     let even = summary.packets as f64 / summary.queues.len() as f64;
     let factor = summary.long_term_factor;
-    if factor >= SKEWED && is_beyond_chance(most.packets, even) {
+    if factor >= SKEWED && is_beyond_chance(most.packets, even, summary.queues.len() as f64) {
         LongTerm::Skewed { queue, share: most.share, factor }
     } else {
         LongTerm::Even
@@ -142,11 +145,14 @@ fn long_term(summary: &Summary) -> LongTerm {
 }
 
 /// The burst of a queue, if its fullest window is one.
-fn burst(queue: usize, queues: &[QueueSummary]) -> Option<Burst> {
+fn burst(queue: usize, summary: &Summary) -> Option<Burst> {
+    let queues = &summary.queues;
+    // A window begins with each bin of each queue.
+    let windows = summary.seconds * 1e9 / summary.bin_ns as f64 * queues.len() as f64;
     let QueueSummary { burst, beside_burst, mean_per_bin, .. } = &queues[queue];
     let Peak { packets, seconds, to_mean, .. } = (*burst)?;
     let mean = packets as f64 / to_mean;
-    if to_mean < BURST || !is_beyond_chance(packets, mean) {
+    if to_mean < BURST || !is_beyond_chance(packets, mean, windows) {
         return None;
     }
     let (mut others, mut along) = (0, 0);
@@ -154,7 +160,7 @@ fn burst(queue: usize, queues: &[QueueSummary]) -> Option<Burst> {
         // The window is the same for all.
         let mean_of_other = mean * figures.mean_per_bin / mean_per_bin;
         let such_a_burst = to_mean * mean_of_other;
-        if other != queue && is_beyond_chance(such_a_burst.round() as u64, mean_of_other) {
+        if other != queue && is_beyond_chance(such_a_burst.round() as u64, mean_of_other, windows) {
             others += 1;
             along += usize::from(beside as f64 >= ALONG * such_a_burst);
         }
@@ -162,9 +168,14 @@ fn burst(queue: usize, queues: &[QueueSummary]) -> Option<Burst> {
     Some(Burst { queue, packets, seconds, to_mean, others, along })
 }
 
-/// Whether chance does not explain this number of packets, given the expected number.
-fn is_beyond_chance(packets: u64, expected: f64) -> bool {
-    packets as f64 - expected > f64::max(DEVIATIONS * expected.sqrt(), FEW)
+/// Whether chance does not explain this number of packets, the greatest of so many of which the same number is
+/// expected.
+fn is_beyond_chance(packets: u64, expected: f64, of: f64) -> bool {
+    let packets = packets as f64;
+    let excess = packets - expected;
+    // Chernoff's bound: a Poisson number is that large with a probability of e to the power of minus this.
+    let rarity = packets * (packets / expected).ln() - excess;
+    excess > f64::max(DEVIATIONS * expected.sqrt(), FEW) && rarity > (of.max(1.0) * PROFILES).ln()
 }
 
 #[cfg(test)]
@@ -299,6 +310,17 @@ mod tests {
         assert_eq!(add(1_010, 20), (ShortTerm::Even, 50));
         profiler.close(|_| {});
         assert_eq!(profiler.summary().in_open_bins, 0);
+    }
+
+    /// Independent packets, ten in each window on average: one window in 12 million has 31 or more.
+    #[test]
+    fn in_a_day_of_independent_packets_no_window_is_a_burst() {
+        for (bins, is_burst) in [(100, true), (8_640_000, false)] {
+            let windows = bins as f64 * 4.0;
+            assert_eq!(is_beyond_chance(31, 10.0, windows), is_burst, "{bins}");
+            assert!(is_beyond_chance(60, 10.0, windows), "{bins}");
+        }
+        assert!(is_beyond_chance(21, 0.0, 1.0) && !is_beyond_chance(20, 0.0, 1.0));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!                  newest - 1 s            newest + 1 s
 //!
 //!   a packet off the line ─► aside ─┬─ a packet on the line comes after it:   an outlier, counted, in no bin
+//!                                   ├─ the line comes to within a second:     it is on the line
 //!                                   └─ a second of packets follows it there:  the line goes on from there
 //!                                        ├─ ahead by less than 10 minutes     a silence: its time counts
 //!                                        └─ back, or farther ahead            a jump: counted, and no time passes
@@ -22,6 +23,10 @@ use crate::bins::{BinPackets, Bins, Row, TOLERANCE_NS};
 
 /// Up to this long, nothing but silence explains that no packets have times between two.
 pub const SILENCE_NS: u64 = 600 * 1_000_000_000;
+
+/// Packets, each more than a second behind the one before, that are outliers after a jump: the next ones show
+/// that time goes on there.
+const LONE_OUTLIERS: u32 = 1;
 
 /// Jumps that are kept; all are counted.
 const MAX_JUMPS: usize = 8;
@@ -68,8 +73,11 @@ pub(crate) struct Timeline {
     aside: Bins,
     /// Packets of all queues in `aside`. Kept here, since each packet may ask for it, and bins are many.
     aside_packets: u64,
-    /// Packets on the line since the first one aside.
+    /// Packets since the first one aside that are elsewhere.
     against: u64,
+    /// Packets that were outliers because no other was within a second of them, while the next one was later
+    /// each time.
+    lone_in_order: u32,
     outliers: Vec<Outliers>,
     jumps: Jumps,
     /// The first bin of the stretch that has left, and its position.
@@ -88,6 +96,7 @@ impl Timeline {
             aside: Bins::new(queues),
             aside_packets: 0,
             against: 0,
+            lone_in_order: 0,
             outliers: vec![Outliers::default(); queues],
             jumps: Jumps::default(),
             origin: None,
@@ -99,10 +108,13 @@ impl Timeline {
     pub(crate) fn add(&mut self, bin: u64, queue: usize, packets: u64, each: &mut impl FnMut(Row)) {
         let newest = *self.newest.get_or_insert(bin);
         if bin.abs_diff(newest) <= self.tolerance {
-            // The smaller side loses here, too: the line itself may be where a bad time has put it.
-            self.against += packets;
-            if self.against >= self.aside_packets {
-                self.reject_aside();
+            self.lone_in_order = 0;
+            if !self.join_aside(newest.max(bin), each) {
+                // The smaller side loses here, too: the line itself may be where a bad time has put it.
+                self.against += packets;
+                if self.against >= self.aside_packets {
+                    self.reject_aside();
+                }
             }
             self.add_to_line(bin, queue, packets, each);
             return;
@@ -110,19 +122,23 @@ impl Timeline {
         if let Some((first, last)) = self.aside.span() {
             let is_same_side = (first < newest) == (bin < newest);
             if !is_same_side || bin.saturating_add(self.tolerance) < last {
-                // The smaller side loses, so that a bad time now and then does not keep good ones out.
-                if self.aside_packets > packets {
+                // The smaller side loses, so that a bad time now and then does not keep good ones out, and
+                // many bad ones do so for a while only.
+                self.against += packets;
+                if self.aside_packets > self.against {
                     self.outlier(bin < newest, queue, packets);
                     return;
                 }
                 self.reject_aside();
             } else if bin - first.min(bin) > self.tolerance {
-                if self.is_silence(newest, first) || self.aside_packets > 1 {
+                let is_one_of_many = self.lone_in_order >= LONE_OUTLIERS;
+                if self.is_silence(newest, first) || self.aside_packets > 1 || is_one_of_many {
                     self.accept_aside(each);
                     self.add(bin, queue, packets, each);
                     return;
                 }
                 self.reject_aside();
+                self.lone_in_order += 1;
             }
         }
         self.aside.add(bin, queue, packets);
@@ -176,6 +192,20 @@ impl Timeline {
         let newest = self.newest.map_or(bin, |newest| newest.max(bin));
         self.newest = Some(newest);
         self.close_line(newest.saturating_sub(self.tolerance), each);
+    }
+
+    /// The packets aside are on the line if they are within a second of its new end. Returns whether they are.
+    fn join_aside(&mut self, newest: u64, each: &mut impl FnMut(Row)) -> bool {
+        let Some((first, last)) = self.aside.span() else { return false };
+        if first.abs_diff(newest).max(last.abs_diff(newest)) > self.tolerance {
+            return false;
+        }
+        self.against = 0;
+        for (bin, row) in self.take_aside() {
+            let of_queues = row.into_iter().enumerate().filter(|(_, packets)| *packets > 0);
+            of_queues.for_each(|(queue, packets)| self.add_to_line(bin, queue, packets, each));
+        }
+        true
     }
 
     /// The packets aside are outliers.

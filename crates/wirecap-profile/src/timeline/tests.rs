@@ -44,6 +44,44 @@ fn two_bad_times_in_a_row_move_nothing() {
     assert_eq!(outliers, Outliers { late: 0, ahead: 2 });
 }
 
+/// A worker delivers what came after a silence before another one delivers what came just before its end.
+#[test]
+fn a_silence_that_ends_between_the_batches_of_two_workers_costs_no_packet() {
+    for lag in [&[998, 1_022, 1_022][..], &[1_022, 1_022]] {
+        let start = std::iter::repeat_n(0, 50).chain(std::iter::repeat_n(1_012, 500));
+        let bursts = (1..100).flat_map(|burst| std::iter::repeat_n(1_022 + burst * 2_000, 300));
+        let (rows, outliers, jumps) = line(start.chain(lag.iter().copied()).chain(bursts));
+        assert_eq!((outliers, jumps.number), (Outliers::default(), 0), "{lag:?}");
+        assert_eq!((rows.first(), rows.last()), (Some(&(0, 0)), Some(&(19_902, 19_902))));
+    }
+}
+
+#[test]
+fn bad_times_keep_good_ones_out_for_a_while_only() {
+    const BAD_MS: u64 = 80 * 365 * 24 * HOUR_MS;
+    let rare = |from_ms: u64| (0..1_000).map(move |packet| from_ms + packet * 2_000);
+    let (rows, outliers, jumps) = line(rare(HOUR_MS).chain([BAD_MS; 2]).chain(rare(HOUR_MS + 2_000_000)));
+    assert!(rows.len() > 1_990 && outliers.ahead + outliers.late <= 4, "{} {outliers:?}", rows.len());
+    assert_eq!(jumps.number, 0);
+    // 4,000 packets by a clock that was set back, then bursts by the old one.
+    let back = std::iter::repeat_n(HOUR_MS - 1_500, 4_000).chain(std::iter::repeat_n(HOUR_MS, 20));
+    let bursts = (1..1_000).flat_map(|burst| std::iter::repeat_n(HOUR_MS + burst * 2_000, 300));
+    let (_, outliers, _) = line([HOUR_MS].into_iter().chain(back).chain(bursts));
+    assert!(outliers.late + outliers.ahead < 10_000, "{outliers:?}");
+}
+
+#[test]
+fn lone_packets_after_a_jump_are_in_bins() {
+    const NOW_MS: u64 = 50 * 365 * 24 * HOUR_MS;
+    // The clock is set from 1970 on; and a packet every eleven minutes.
+    for (before_ms, distance_ms, jumps) in [(60_000, 2_000, 1), (NOW_MS, 660_000, 998)] {
+        let rare = (0..1_000).map(|packet| NOW_MS + packet * distance_ms);
+        let (_, outliers, found) = line([before_ms].into_iter().chain(rare));
+        assert!(outliers.late + outliers.ahead <= 2, "{distance_ms}: {outliers:?}");
+        assert!(found.number.abs_diff(jumps) <= 2, "{distance_ms}: {}", found.number);
+    }
+}
+
 #[test]
 fn good_times_win_over_a_line_that_a_bad_time_began() {
     const BAD_MS: u64 = 80 * 365 * 24 * HOUR_MS;
