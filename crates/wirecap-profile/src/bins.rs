@@ -21,6 +21,12 @@ const MAX_WORDS: usize = 1 << 22;
 /// What a bin takes beyond a word for each queue: its entry in the map, and what the allocator adds.
 const WORDS_PER_BIN: usize = 8;
 
+/// Whether bins of this width may close before they are a second old, with this number of queues.
+pub fn may_close_early(queues: usize, bin_ns: u64) -> bool {
+    let bins = TOLERANCE_NS.div_ceil(bin_ns.max(1));
+    bins.saturating_mul((queues + WORDS_PER_BIN) as u64) > MAX_WORDS as u64
+}
+
 /// A closed bin: its packets by queue, at least one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -120,6 +126,15 @@ mod tests {
         bins.close_before(5_001, &mut |bin, packets| rows.push((bin, packets)));
         assert!(!bins.add(5_000, 0, 1) && bins.add(5_001, 0, 1));
         assert_eq!(rows, [(5_000, [1, 0].into())]);
+    }
+
+    #[test]
+    fn only_narrow_bins_of_many_queues_may_close_early() {
+        let early = [(1, 10_000_000), (64, 100_000), (64, 1_000), (1, 1_000), (1, 0)];
+        assert_eq!(
+            early.map(|(queues, bin_ns)| may_close_early(queues, bin_ns)),
+            [false, false, true, true, true]
+        );
     }
 
     #[test]

@@ -168,8 +168,8 @@ fn burst(queue: usize, summary: &Summary) -> Option<Burst> {
     Some(Burst { queue, packets, seconds, to_mean, others, along })
 }
 
-/// Whether chance does not explain this number of packets, the greatest of so many of which the same number is
-/// expected.
+/// Whether chance does not explain this number of packets, the greatest of so many, each of which is expected
+/// to be the same.
 fn is_beyond_chance(packets: u64, expected: f64, of: f64) -> bool {
     let packets = packets as f64;
     let excess = packets - expected;

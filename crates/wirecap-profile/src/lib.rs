@@ -35,7 +35,7 @@ mod summary;
 mod tally;
 mod timeline;
 
-pub use bins::Row;
+pub use bins::{Row, may_close_early};
 pub use findings::{Burst, Findings, LongTerm, ShortTerm};
 pub use picture::picture;
 pub use profiler::Profiler;

@@ -194,7 +194,7 @@ impl Timeline {
         self.close_line(newest.saturating_sub(self.tolerance), each);
     }
 
-    /// The packets aside are on the line if they are within a second of its new end. Returns whether they are.
+    /// Packets aside that are within a second of the new end of the line are on it. Returns whether they are.
     fn join_aside(&mut self, newest: u64, each: &mut impl FnMut(Row)) -> bool {
         let Some((first, last)) = self.aside.span() else { return false };
         if first.abs_diff(newest).max(last.abs_diff(newest)) > self.tolerance {

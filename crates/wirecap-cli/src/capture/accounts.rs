@@ -8,7 +8,10 @@ use wirecap::{
     report::{PortReport, QueueReport, WorkerReport},
 };
 
-use crate::print::table::{Table, grouped};
+use crate::{
+    print::table::{Table, grouped},
+    text::report::RowKind,
+};
 
 /// Columns that every account has.
 const ALWAYS: [&str; 3] = ["seen", "delivered", "lost"];
@@ -36,7 +39,7 @@ pub(super) fn queues(report: &Report, stage: Stage) -> Table {
     };
     let kept: Vec<_> = (0..figures[0].len()).filter(|&column| is_kept(column)).collect();
     // If all rows are sockets, or cores, the column is called that.
-    let mut columns = report.ports.iter().map(crate::text::report::row);
+    let mut columns = report.ports.iter().map(|port| RowKind::of(port).as_str());
     let column = columns.next().filter(|&first| columns.all(|column| column == first)).unwrap_or("queue");
     let names = ["port", column, "mode"];
     let heads: Vec<_> = names.into_iter().chain(kept.iter().map(|&column| figures[0][column].0)).collect();

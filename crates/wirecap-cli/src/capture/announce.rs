@@ -15,7 +15,7 @@ use super::{
     plan::{Destination, Plan},
     written_files::FilesProgress,
 };
-use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counted};
+use crate::text::{self, diagnostic::describe, host_use, numbered, plural::counted, report::RowKind};
 
 const MIB: u64 = 1 << 20;
 
@@ -117,7 +117,7 @@ fn is_trace(port: &PortReport) -> bool {
 
 /// The queues of a port, and their modes.
 fn queues(port: &PortReport) -> String {
-    let row = text::report::row(port);
+    let row = RowKind::of(port).as_str();
     let runs = port.queues.chunk_by(|a, b| a.mode == b.mode && a.queue + 1 == b.queue);
     let modes: Vec<_> = runs
         .map(|run| match run[0].mode {

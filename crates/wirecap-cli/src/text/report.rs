@@ -1,16 +1,45 @@
 //! The texts of names in reports.
 
+use std::fmt;
+
 use wirecap::{
     Timestamp, TimestampReport,
     report::{Clock, ClockScale, CounterRefusal, FilterPlace, Pages, PortReport, QueueMode},
 };
 
 /// What the numbers of a port's queues count.
-pub(crate) fn row(port: &PortReport) -> &'static str {
-    match port.queues.first().map(|queue| queue.mode) {
-        Some(QueueMode::Tap) => "core",
-        Some(QueueMode::Packet) => "socket",
-        _ => "queue",
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// Receive queues of a NIC, or those of a trace.
+    Queue,
+    /// Cores: of a tap.
+    Core,
+    /// Sockets of AF_PACKET.
+    Socket,
+}
+
+impl RowKind {
+    /// Of this port.
+    pub(crate) fn of(port: &PortReport) -> Self {
+        match port.queues.first().map(|queue| queue.mode) {
+            Some(QueueMode::Tap) => Self::Core,
+            Some(QueueMode::Packet) => Self::Socket,
+            _ => Self::Queue,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Core => "core",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+impl fmt::Display for RowKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
     }
 }
 

@@ -45,8 +45,8 @@ fn what(jump: &Jump) -> String {
     format!("at {:.3} s of the profile, the packets' times jump {direction} by {by}", jump.seconds)
 }
 
-/// Packets whose times are far from those of the others.
-pub(super) fn outliers(late: u64, ahead: u64) -> Option<String> {
+/// Packets whose times are far from those of the others, or which came late to bins that `may_close_early`.
+pub(super) fn outliers(late: u64, ahead: u64, may_close_early: bool) -> Option<String> {
     let sides = match (late, ahead) {
         (0, 0) => return None,
         (late, 0) => format!("{late} earlier"),
@@ -55,11 +55,16 @@ pub(super) fn outliers(late: u64, ahead: u64) -> Option<String> {
     };
     let packets = late + ahead;
     Some(format!(
-        "{} {} in no bin, only in the shares, because {} more than a second from those of the packets around {} ({sides})",
+        "{} {} in no bin, only in the shares, because {} more than a second from those of the packets around {}{} ({sides})",
         counted(packets, "packet"),
         is(packets),
         if packets == 1 { "its time is" } else { "their times are" },
         if packets == 1 { "it" } else { "them" },
+        if late > 0 && may_close_early {
+            ", or earlier than bins that were still open (a wider --bin keeps more open)"
+        } else {
+            ""
+        },
     ))
 }
 
@@ -83,8 +88,11 @@ mod tests {
                 "3 more jumps of the packets' times; the profile counts no time for them either",
             ]
         );
-        assert!(outliers(1, 0).unwrap().ends_with("from those of the packets around it (1 earlier)"));
-        assert!(outliers(2, 3).unwrap().ends_with("around them (2 earlier, 3 later)"));
-        assert_eq!(outliers(0, 0), None);
+        assert!(outliers(1, 0, false).unwrap().ends_with("from those of the packets around it (1 earlier)"));
+        assert!(outliers(2, 3, false).unwrap().ends_with("around them (2 earlier, 3 later)"));
+        assert!(outliers(0, 3, true).unwrap().ends_with("around them (3 later)"));
+        let early = "around them, or earlier than bins that were still open (a wider --bin keeps more open) (2 earlier, 3 later)";
+        assert!(outliers(2, 3, true).unwrap().ends_with(early));
+        assert_eq!(outliers(0, 0, true), None);
     }
 }

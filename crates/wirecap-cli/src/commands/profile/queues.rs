@@ -9,7 +9,7 @@ use wirecap_profile::{
     rss::{FirstHeader, HashFields},
 };
 
-use crate::text;
+use crate::text::report::RowKind;
 
 /// Where the queues of a profile come from.
 #[derive(Debug, Clone)]
@@ -65,8 +65,8 @@ impl QueueSource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueueName {
     pub(super) port: String,
-    /// What the number counts: `queue`, `core`, `socket`.
-    pub(super) kind: &'static str,
+    /// What the number counts.
+    pub(super) kind: RowKind,
     pub(super) number: u64,
 }
 
@@ -99,7 +99,7 @@ impl Queues {
                         "{port} has packets of link type {link_type}, to which RSS does not apply: name a trace of Ethernet or IP packets"
                     )
                 })?;
-                let name = |number| QueueName { port: port.clone(), kind: "queue", number };
+                let name = |number| QueueName { port: port.clone(), kind: RowKind::Queue, number };
                 let names = (0..rss.queues() as u64).map(name).collect();
                 Ok(Self { names, selector: QueueSelector::Computed(rss.clone(), first) })
             }
@@ -109,7 +109,7 @@ impl Queues {
     fn captured(report: &Report) -> Self {
         let (mut names, mut positions) = (Vec::new(), BTreeMap::new());
         for (number, port) in report.ports.iter().enumerate() {
-            let kind = text::report::row(port);
+            let kind = RowKind::of(port);
             for queue in &port.queues {
                 positions.insert((number, queue.queue), names.len());
                 names.push(QueueName { port: port.name.clone(), kind, number: queue.queue.into() });

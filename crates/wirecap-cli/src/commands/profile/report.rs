@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wirecap::{Report, report::QueueMode};
 use wirecap_profile::{
-    Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, ShortTerm, Summary,
+    Burst, Findings, LongTerm, Peak, Profiler, QueueSummary, Series, ShortTerm, Summary, may_close_early,
     rss::QUEUE_WITHOUT_HASH,
 };
 
@@ -20,6 +20,7 @@ use crate::{
     },
     text::{
         plural::{counted, is, was},
+        report::RowKind,
         units::length,
     },
 };
@@ -60,7 +61,7 @@ pub(crate) struct QueueRecord {
     queue: u64,
     /// What the number counts.
     #[serde(skip)]
-    kind: &'static str,
+    kind: RowKind,
     #[serde(flatten)]
     summary: QueueSummary,
 }
@@ -180,7 +181,7 @@ fn long_term(record: &ProfileRecord) -> Option<String> {
     })
 }
 
-/// What settings of the NIC do about a queue with too many packets.
+/// What settings do about a queue with too many packets.
 fn of_settings(record: &ProfileRecord, queue: usize) -> String {
     let packets = record.queues[queue].summary.packets;
     match &record.rss {
@@ -188,7 +189,12 @@ fn of_settings(record: &ProfileRecord, queue: usize) -> String {
             "; {:.1} % of its packets have no hash (not IP), which no key or table changes",
             rss.without_hash as f64 * 100.0 / packets as f64
         ),
-        _ => ", or another key or table (ethtool -X)".into(),
+        _ => match record.queues[queue].kind {
+            RowKind::Queue => ", or another key or table (ethtool -X)".into(),
+            // The core on which the host handles a packet is its choice, and not by a table alone.
+            RowKind::Core => String::new(),
+            RowKind::Socket => ", or another --fanout".into(),
+        },
     }
 }
 
@@ -268,7 +274,8 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
     }
     lines.extend(jumps::describe(&record.summary.jumps));
     let sum = |of: fn(&QueueSummary) -> u64| record.queues.iter().map(|queue| of(&queue.summary)).sum();
-    lines.extend(jumps::outliers(sum(|queue| queue.late), sum(|queue| queue.ahead)));
+    let may_close_early = may_close_early(record.queues.len(), record.summary.bin_ns);
+    lines.extend(jumps::outliers(sum(|queue| queue.late), sum(|queue| queue.ahead), may_close_early));
     if record.outgoing > 0 {
         let outgoing = record.outgoing;
         lines.push(format!(
@@ -329,7 +336,7 @@ mod tests {
         }
         profiler.add(&tally, |_| {});
         profiler.close(|_| {});
-        let name = |number| QueueName { port: "x.pcap".into(), kind: "queue", number };
+        let name = |number| QueueName { port: "x.pcap".into(), kind: RowKind::Queue, number };
         ProfileRecord::new(&(0..4).map(name).collect::<Vec<_>>(), rss, &profiler, 0)
     }
 
@@ -340,6 +347,20 @@ mod tests {
     fn report() -> Report {
         let (ports, workers, memory) = (Vec::new(), Vec::new(), MemoryReport::default());
         Report { seconds: 10.0, threshold_percent: None, ports, workers, memory }
+    }
+
+    #[test]
+    fn advice_on_settings_is_for_what_the_rows_are() {
+        let mut record = record(None);
+        for (kind, advice) in [
+            (RowKind::Queue, ", or another key or table (ethtool -X)"),
+            (RowKind::Core, ""),
+            (RowKind::Socket, ", or another --fanout"),
+        ] {
+            record.queues.iter_mut().for_each(|queue| queue.kind = kind);
+            let said = long_term(&record).unwrap();
+            assert!(said.ends_with(&format!("(-T) level it{advice}")), "{said}");
+        }
     }
 
     #[test]
