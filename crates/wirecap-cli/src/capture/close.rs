@@ -127,7 +127,8 @@ impl EndedCapture<'_> {
         job: &J,
     ) -> Exit {
         let stood = self.control.board.stood();
-        let loss = loss::verdict(report, self.plan.delays(job), stood, job.lost(report));
+        let judged = &job.judged(report.clone());
+        let loss = loss::verdict(judged, self.plan.delays(job), stood, job.lost(report));
         let is_failure = self.plan.output.fail_on_loss && loss.is_some();
         let error = failure::in_one_line(failures).or_else(|| loss.clone().filter(|_| is_failure));
         let pipe = self.plan.output.copy_pipe();
@@ -149,9 +150,9 @@ impl EndedCapture<'_> {
             if loss.is_some() {
                 self.on_losses.lines().iter().for_each(|line| note!("{line}"));
             }
-            explain::pointers(report).iter().for_each(|line| note!("{line}"));
+            explain::pointers(judged).iter().for_each(|line| note!("{line}"));
             if J::HAS_ENGINE_FLAGS && stood.is_zero() {
-                explain::skews(report).iter().for_each(|line| note!("{line}"));
+                explain::skews(judged).iter().for_each(|line| note!("{line}"));
             }
             summary::warn_of_unexplained(report);
         };

@@ -117,6 +117,11 @@ pub(crate) trait Job {
         None
     }
 
+    /// What of a report the capture is judged by: without ports whose packets the job does not want.
+    fn judged(&self, report: Report) -> Report {
+        report
+    }
+
     /// Packets that were lost after they were captured.
     fn lost(&self, _: &Report) -> ForwardLosses {
         ForwardLosses::default()

@@ -169,7 +169,7 @@ impl<'a> Watch<'a> {
         // Clients that ask from now on get this one.
         self.desk.publish(self.statistics.snapshot(capture, job));
         // What was lost since the last look, too.
-        self.alarm.note_time(&capture.report(), Timestamp::now());
+        self.alarm.note_time(&job.judged(capture.report()), Timestamp::now());
         let on_losses = LossCircumstances { times: self.alarm.times(), stood: self.pulse.stood() };
         Watched { end, manager: self.manager, on_losses }
     }
@@ -249,7 +249,7 @@ impl<'a> Watch<'a> {
         if now >= self.next_report {
             self.next_report = now + PERIOD;
             self.warn_of_refused_parts();
-            let report = capture.report();
+            let report = job.judged(capture.report());
             self.alarm
                 .messages(&report, now, self.pulse.just_stood(now))
                 .iter()

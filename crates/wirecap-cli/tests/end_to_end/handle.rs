@@ -401,6 +401,29 @@ fn an_end_by_number_or_time_sends_on_what_was_captured() {
 }
 
 #[test]
+fn what_finds_no_room_at_the_interface_that_packets_are_sent_on_by_is_no_loss() {
+    if !require_root("what_finds_no_room_at_the_interface_that_packets_are_sent_on_by_is_no_loss") {
+        return;
+    }
+    let cable = Cable::quiet("handleback");
+    let running = forwarding(&cable, &["--pace", "20", "-M", "64", "-R", "4", "--fail-on-loss"]);
+    let far = cable.listen("xdp:r0", "arrived.pcapng", &["-c", "40"]);
+    // The thread is busy for two seconds.
+    let mut there = cable.sender();
+    (0..40).for_each(|number| there.send(&frame(number, 60)).unwrap());
+    let mut back = cable.sender_of_right();
+    (0..2_000).for_each(|number: u32| back.send(&frame(number as u8, 60)).unwrap());
+    far.wait();
+    let ended = running.stop();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(!ended.stderr.contains("lost"), "{ended:#?}");
+    let ports = &ended.account().0["ports"];
+    let lost = |port: usize| ports[port]["queues"][0]["lost"]["no_free_cell"].as_u64().unwrap();
+    assert!(lost(0) == 0 && lost(1) > 500, "{ports:#}");
+    assert_eq!(handled(&ended)["sent_on"]["packets"], 40);
+}
+
+#[test]
 fn interfaces_between_which_nothing_can_be_sent_on_are_refused() {
     if !require_root("interfaces_between_which_nothing_can_be_sent_on_are_refused") {
         return;

@@ -216,6 +216,13 @@ impl Job for HandleJob {
             .then(|| format!("{packets} {} captured and not handled: a signal gave them up", was(unhandled)))
     }
 
+    /// What comes to the interface that packets are sent on by is not handled, so it is no loss if there is no
+    /// room for it.
+    fn judged(&self, mut report: Report) -> Report {
+        report.ports.truncate(report.ports.len() - usize::from(self.forward.is_some()));
+        report
+    }
+
     /// Packets that are too long for the other interface are not lost.
     fn lost(&self, report: &Report) -> ForwardLosses {
         let Some(sent_on) = self.record().sent_on else { return ForwardLosses::default() };
