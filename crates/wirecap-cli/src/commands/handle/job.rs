@@ -216,8 +216,8 @@ impl Job for HandleJob {
             .then(|| format!("{packets} {} captured and not handled: a signal gave them up", was(unhandled)))
     }
 
-    /// What comes to the interface that packets are sent on by is not handled, so it is no loss if there is no
-    /// room for it.
+    /// Packets that come to the interface by which others are sent on are not handled, so it is no loss if
+    /// they find no room.
     fn judged(&self, mut report: Report) -> Report {
         report.ports.truncate(report.ports.len() - usize::from(self.forward.is_some()));
         report

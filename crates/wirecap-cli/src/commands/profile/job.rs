@@ -19,7 +19,7 @@ use super::{
     live::Interval,
     queues::{QueueSource, Queues},
     report::{ProfileRecord, describe},
-    worker::{PacketsWithoutRss, ProfileWorker, Progress, SharedProgress},
+    worker::{ProfileWorker, Progress, SharedProgress},
 };
 use crate::{
     capture::{end::End, job::Job, plan::Plan, written_files::FilesProgress},
@@ -88,9 +88,8 @@ impl ProfileJob {
 
 impl LastRecord {
     fn new(source: &QueueSource, queues: &Queues, progress: &Progress) -> Self {
-        let PacketsWithoutRss { outgoing, without_hash } = progress.without_rss;
-        let rss = source.record(without_hash);
-        let record = ProfileRecord::new(&queues.names, rss, &progress.profiler, outgoing);
+        let rss = source.record(progress.special.without_hash);
+        let record = ProfileRecord::new(&queues.names, rss, &progress.profiler, progress.special);
         Self { record: Arc::new(record), made: Instant::now() }
     }
 }

@@ -12,6 +12,7 @@ use wirecap_profile::{
 use super::{
     jumps,
     queues::{QueueName, RssRecord},
+    worker::SpecialPackets,
 };
 use crate::{
     print::{
@@ -45,6 +46,8 @@ pub(crate) struct ProfileRecord {
     rss: Option<RssRecord>,
     /// Packets that left the host; no receive queue has them, and they are left out.
     outgoing: u64,
+    /// Packets for which the trace has no time; the bin of 1970 has them.
+    untimed: u64,
     /// The queues.
     queues: Vec<QueueRecord>,
     /// The whole time in at most 800 points, for pictures.
@@ -71,8 +74,9 @@ impl ProfileRecord {
         names: &[QueueName],
         rss: Option<RssRecord>,
         profiler: &Profiler,
-        outgoing: u64,
+        special: SpecialPackets,
     ) -> Self {
+        let SpecialPackets { outgoing, untimed, .. } = special;
         let mut summary = profiler.summary();
         let findings = Findings::of(&summary);
         let queues = names.iter().zip(std::mem::take(&mut summary.queues)).map(|(name, summary)| {
@@ -80,7 +84,7 @@ impl ProfileRecord {
             QueueRecord { port, queue: number, kind, summary }
         });
         let queues = queues.collect();
-        Self { summary, findings, rss, outgoing, queues, series: profiler.series().clone() }
+        Self { summary, findings, rss, outgoing, untimed, queues, series: profiler.series().clone() }
     }
 
     fn label(&self, position: usize) -> String {
@@ -276,6 +280,12 @@ fn caveats(record: &ProfileRecord, report: &Report) -> Vec<String> {
     let sum = |of: fn(&QueueSummary) -> u64| record.queues.iter().map(|queue| of(&queue.summary)).sum();
     let may_close_early = may_close_early(record.queues.len(), record.summary.bin_ns);
     lines.extend(jumps::outliers(sum(|queue| queue.late), sum(|queue| queue.ahead), may_close_early));
+    if record.untimed > 0 {
+        lines.push(format!(
+            "the trace has no time for {}: the bin of 1970 has them, and figures over time say nothing about them",
+            counted(record.untimed, "packet")
+        ));
+    }
     if record.outgoing > 0 {
         let outgoing = record.outgoing;
         lines.push(format!(
@@ -337,7 +347,7 @@ mod tests {
         profiler.add(&tally, |_| {});
         profiler.close(|_| {});
         let name = |number| QueueName { port: "x.pcap".into(), kind: RowKind::Queue, number };
-        ProfileRecord::new(&(0..4).map(name).collect::<Vec<_>>(), rss, &profiler, 0)
+        ProfileRecord::new(&(0..4).map(name).collect::<Vec<_>>(), rss, &profiler, SpecialPackets::default())
     }
 
     fn rss(without_hash: u64) -> RssRecord {
@@ -450,16 +460,17 @@ short-term imbalance: queue 3 has 2670 packets within 100 ms at 3.860 s, 11.8
         let mut record = record(None);
         record.queues[1].summary.late = 1;
         record.queues[0].summary.ahead = 2;
-        record.outgoing = 2;
+        (record.outgoing, record.untimed) = (2, 4);
         let lines = caveats(&record, &report);
         for (line, words) in lines.iter().zip([
             "3 packets were lost, as the account says, and are in no bin",
             "3 packets are in no bin, only in the shares",
+            "the trace has no time for 4 packets: the bin of 1970 has them",
             "2 packets left the host and are not in the profile",
             "is profiled by core or socket, not by receive queue",
         ]) {
             assert!(line.contains(words), "{line}");
         }
-        assert_eq!(lines.len(), 4);
+        assert_eq!(lines.len(), 5);
     }
 }

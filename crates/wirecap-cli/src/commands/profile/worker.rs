@@ -23,20 +23,22 @@ use crate::capture::job::BatchHandler;
 const TRIES: usize = 20;
 const TURN: Duration = Duration::from_millis(1);
 
-/// Packets whose queue RSS did not choose.
+/// Packets of which not all figures say something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct PacketsWithoutRss {
+pub(super) struct SpecialPackets {
     /// They left the host, and so passed no receive queue.
     pub(super) outgoing: u64,
     /// RSS gives them no hash; 0 where queues are not computed.
     pub(super) without_hash: u64,
+    /// Their file has no time for them; the bin of 1970 has them.
+    pub(super) untimed: u64,
 }
 
 /// What is profiled, shared by the workers and the thread that prints.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) profiler: Profiler,
-    pub(super) without_rss: PacketsWithoutRss,
+    pub(super) special: SpecialPackets,
     /// Where rows are written.
     rows: Option<SyncSender<Piece>>,
 }
@@ -47,8 +49,8 @@ pub(super) struct SharedProgress(Arc<Mutex<Progress>>);
 
 impl SharedProgress {
     pub(super) fn new(profiler: Profiler, rows: Option<SyncSender<Piece>>) -> Self {
-        let without_rss = PacketsWithoutRss::default();
-        Self(Arc::new(Mutex::new(Progress { profiler, without_rss, rows })))
+        let special = SpecialPackets::default();
+        Self(Arc::new(Mutex::new(Progress { profiler, special, rows })))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
@@ -77,9 +79,10 @@ impl SharedProgress {
 }
 
 impl Progress {
-    fn add(&mut self, tally: &Tally, without_rss: PacketsWithoutRss) {
-        self.without_rss.outgoing += without_rss.outgoing;
-        self.without_rss.without_hash += without_rss.without_hash;
+    fn add(&mut self, tally: &Tally, special: SpecialPackets) {
+        self.special.outgoing += special.outgoing;
+        self.special.without_hash += special.without_hash;
+        self.special.untimed += special.untimed;
         let mut rows = Vec::new();
         let Self { profiler, rows: sender, .. } = self;
         let bin_ns = profiler.settings().bin_ns;
@@ -127,28 +130,30 @@ impl ProfileWorker {
 
 impl BatchHandler for ProfileWorker {
     fn batch(&mut self, batch: Batch) {
-        let mut without_rss = PacketsWithoutRss::default();
+        let mut special = SpecialPackets::default();
         let captured = match &self.queues.selector {
             QueueSelector::Captured(positions) => positions.get(&(batch.port(), batch.queue())).copied(),
             QueueSelector::Computed(..) => None,
         };
         for packet in &batch {
             if packet.direction() == Direction::Out {
-                without_rss.outgoing += 1;
+                special.outgoing += 1;
                 continue;
             }
             let queue = match &self.queues.selector {
                 QueueSelector::Captured(_) => captured.expect("the report has all queues"),
                 QueueSelector::Computed(rss, first) => {
                     let hashed = rss.hashed_queue(packet.data(), *first);
-                    without_rss.without_hash += u64::from(hashed.is_none());
+                    special.without_hash += u64::from(hashed.is_none());
                     hashed.unwrap_or(QUEUE_WITHOUT_HASH)
                 }
             };
-            self.tally.count(packet.timestamp_ns(), queue);
+            let time_ns = packet.timestamp_ns();
+            special.untimed += u64::from(time_ns == 0);
+            self.tally.count(time_ns, queue);
         }
         drop(batch);
-        self.progress.lock().add(&self.tally, without_rss);
+        self.progress.lock().add(&self.tally, special);
         self.tally.clear();
     }
 }

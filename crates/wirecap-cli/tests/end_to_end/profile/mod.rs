@@ -1,6 +1,7 @@
 //! `wirecap profile`: live queues of a veth pair, and traces made here, whose flows have known hashes.
 
 mod running;
+mod untimed;
 
 use std::{
     fs,
