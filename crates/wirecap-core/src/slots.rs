@@ -152,8 +152,8 @@ impl SlotTable {
         Some(FilledParts { slots })
     }
 
-    /// Has `settle` see each part of a range whose packets have no times of their own, and forgets that time:
-    /// from now on, each packet has its own. Nothing if the range is of another pool.
+    /// Passes each part of a range whose packets have no times of their own to `settle`, which gives them
+    /// some, and forgets the time of the part. Does nothing if the range is of another pool.
     pub fn settle_times(&self, range: &mut ChunkRange, mut settle: impl FnMut(SlotPart)) {
         let slots = self.range(range).map_or(&[][..], |filled| filled.slots);
         for slot in slots {
@@ -251,8 +251,8 @@ pub struct FilledParts<'s> {
 }
 
 impl FilledParts<'_> {
-    /// The bytes of all parts as one. `None` if there is none, if refused packets are in it, if packets have
-    /// no times of their own, or if something lies between two parts.
+    /// The bytes of all parts as one range. `None` without a part, with refused packets or packets that have
+    /// no times of their own, or with a gap between two parts.
     #[inline]
     pub fn joined(mut self) -> Option<Range<u32>> {
         if self.slots.iter().any(Slot::has_refused) {

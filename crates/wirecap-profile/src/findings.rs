@@ -6,9 +6,9 @@
 //!                and most other queues have not: else it is the traffic that comes in bursts
 //! ```
 //!
-//! Rule: what chance would do to independent packets (Poisson) is no finding: an excess counts beyond five
-//! standard deviations, and if chance would have it in one of a thousand such profiles at most, all their
-//! windows taken together; and a few packets are never a burst.
+//! Rule: what chance does to independent packets (Poisson) is no finding. An excess counts if it is more than
+//! five standard deviations, and if chance produces one, in any window, in at most one of a thousand such
+//! profiles. A few packets are never a burst.
 
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ const ALONG: f64 = 0.5;
 const MANY_IN_NO_BIN: u64 = 10;
 /// Standard deviations that chance does not reach.
 const DEVIATIONS: f64 = 5.0;
-/// In one of so many profiles, chance may have an excess somewhere.
+/// Chance alone produces an excess in at most one of this number of profiles.
 const PROFILES: f64 = 1_000.0;
 /// An excess of up to this many packets never counts.
 const FEW: f64 = 20.0;
@@ -168,14 +168,14 @@ fn burst(queue: usize, summary: &Summary) -> Option<Burst> {
     Some(Burst { queue, packets, seconds, to_mean, others, along })
 }
 
-/// Whether chance does not explain this number of packets, the greatest of so many, each of which is expected
-/// to be the same.
-fn is_beyond_chance(packets: u64, expected: f64, of: f64) -> bool {
+/// Whether chance does not explain this number of packets, if it is the greatest of `counts` numbers that are
+/// all `expected` on average.
+fn is_beyond_chance(packets: u64, expected: f64, counts: f64) -> bool {
     let packets = packets as f64;
     let excess = packets - expected;
     // Chernoff's bound: a Poisson number is that large with a probability of e to the power of minus this.
     let rarity = packets * (packets / expected).ln() - excess;
-    excess > f64::max(DEVIATIONS * expected.sqrt(), FEW) && rarity > (of.max(1.0) * PROFILES).ln()
+    excess > f64::max(DEVIATIONS * expected.sqrt(), FEW) && rarity > (counts.max(1.0) * PROFILES).ln()
 }
 
 #[cfg(test)]

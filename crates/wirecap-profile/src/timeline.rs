@@ -24,7 +24,7 @@ use crate::bins::{BinPackets, Bins, Row, TOLERANCE_NS};
 /// Up to this long, nothing but silence explains that no packets have times between two.
 pub const SILENCE_NS: u64 = 600 * 1_000_000_000;
 
-/// Packets, each more than a second behind the one before, that are outliers after a jump: the next ones show
+/// After a jump, this many packets are outliers if no other is within a second of them; the next ones show
 /// that time goes on there.
 const LONE_OUTLIERS: u32 = 1;
 
@@ -73,10 +73,9 @@ pub(crate) struct Timeline {
     aside: Bins,
     /// Packets of all queues in `aside`. Kept here, since each packet may ask for it, and bins are many.
     aside_packets: u64,
-    /// Packets since the first one aside that are elsewhere.
+    /// Packets that came since the first one aside, and are not aside.
     against: u64,
-    /// Packets that were outliers because no other was within a second of them, while the next one was later
-    /// each time.
+    /// Packets in a row that became outliers because the next one was more than a second later.
     lone_in_order: u32,
     outliers: Vec<Outliers>,
     jumps: Jumps,
@@ -194,7 +193,8 @@ impl Timeline {
         self.close_line(newest.saturating_sub(self.tolerance), each);
     }
 
-    /// Packets aside that are within a second of the new end of the line are on it. Returns whether they are.
+    /// Moves the packets aside to the line, if they are within a second of its new end. Returns whether they
+    /// are.
     fn join_aside(&mut self, newest: u64, each: &mut impl FnMut(Row)) -> bool {
         let Some((first, last)) = self.aside.span() else { return false };
         if first.abs_diff(newest).max(last.abs_diff(newest)) > self.tolerance {

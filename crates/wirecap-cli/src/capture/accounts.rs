@@ -39,9 +39,9 @@ pub(super) fn queues(report: &Report, stage: Stage) -> Table {
     };
     let kept: Vec<_> = (0..figures[0].len()).filter(|&column| is_kept(column)).collect();
     // If all rows are sockets, or cores, the column is called that.
-    let mut columns = report.ports.iter().map(|port| RowKind::of(port).as_str());
-    let column = columns.next().filter(|&first| columns.all(|column| column == first)).unwrap_or("queue");
-    let names = ["port", column, "mode"];
+    let mut kinds = report.ports.iter().map(RowKind::of);
+    let kind = kinds.next().filter(|&first| kinds.all(|kind| kind == first)).unwrap_or(RowKind::Queue);
+    let names = ["port", kind.as_str(), "mode"];
     let heads: Vec<_> = names.into_iter().chain(kept.iter().map(|&column| figures[0][column].0)).collect();
     let mut table = Table::new(&heads).with_keys(2);
     for (row, figures) in rows.into_iter().zip(&figures) {

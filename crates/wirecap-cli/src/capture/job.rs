@@ -81,8 +81,8 @@ pub(crate) trait Job {
         (Vec::new(), None)
     }
 
-    /// What becomes of the job when a port was removed, and this number of ports is left, as text.
-    fn after_removal(&self, _ports_left: usize) -> &'static str {
+    /// What becomes of the job after a port was removed, as text.
+    fn after_removal(&self, _: &Capture) -> &'static str {
         "its packets so far are kept"
     }
 

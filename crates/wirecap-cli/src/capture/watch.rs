@@ -274,9 +274,7 @@ impl<'a> Watch<'a> {
             PortEvent::Read(_) => !capture.is_at_end(),
             _ => true,
         };
-        let ports_left = capture.report().ports.iter().filter(|port| !port.removed).count();
-        let consequences =
-            Consequences { without_link: J::ACTIVITY, of_removal: job.after_removal(ports_left) };
+        let consequences = Consequences { without_link: J::ACTIVITY, of_removal: job.after_removal(capture) };
         let message = describe(event, consequences, |host_use| job.deprives(host_use));
         let Some(message) = message.filter(|_| is_news) else { return };
         match event {

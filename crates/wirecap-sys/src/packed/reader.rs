@@ -39,9 +39,8 @@ impl PackedReader {
         PackedPackets { block, block_bytes, parts, at: 0, left: 0, time_ns: 0, _block: PhantomData }
     }
 
-    /// Writes the times of packets into their records, where [`Self::records`] finds them, if they are those
-    /// of [parts](wirecap_core::PackedPart::first_ns). Nothing if they are there, or if the range is of
-    /// another pool.
+    /// Writes times that are known [by part](wirecap_core::PackedPart::first_ns) into the records, where
+    /// [`Self::records`] finds them. Does nothing if they are there, or if the range is of another pool.
     pub fn write_times(&self, range: &mut ChunkRange) {
         let (block_bytes, mut block) = (self.memory.layout.geometry.chunk_bytes(), None);
         let first = range.first();
@@ -49,9 +48,9 @@ impl PackedReader {
             let block = *block.get_or_insert_with(|| self.block_of(first));
             let (mut at, mut time_ns) = (bytes.start, first_ns);
             while at < bytes.end && bytes.end <= block_bytes {
-                // SAFETY: the part lies in the block (checked above), which is mapped as long as `self` is.
-                // It is captured, and whoever reads or writes its bytes borrows the range that this function
-                // has for itself: the invariant of `PackedPackets::block`.
+                // SAFETY: the part lies in the block (checked above), which is mapped as long as `self`
+                // exists. It is captured, and all readers and writers of its bytes borrow its range, which is
+                // borrowed exclusively here: the invariant of `PackedPackets::block`.
                 let (start, checked) = unsafe {
                     let start = block.add(at as usize);
                     (start, RecordLengths::at(start, bytes.end - at))
@@ -88,7 +87,7 @@ impl PackedReader {
         self.block_of(range.first())
     }
 
-    /// The block of a cell of the pool, of which a range that is borrowed has a part.
+    /// The block that has this cell of the pool. The caller borrows a range of it.
     #[inline]
     fn block_of(&self, cell: u32) -> NonNull<u8> {
         self.memory.block(self.blocks.of(cell / self.cells_per_block))

@@ -362,9 +362,9 @@ impl PackedStream {
     }
 
     /// Receives the next part into a pool that can still fill `space` cells of the block: all packets of it
-    /// that are there, as the program has counted them, without a look at any. `first_ns` is asked for the
-    /// [time of the first one](PackedPart::first_ns), now that all of them have come, with their number and
-    /// what is [received](Self::received) with them.
+    /// that are there, as the program has counted them, without a look at any. Once all of them have come, it
+    /// asks `first_ns` for the [time of the first one](PackedPart::first_ns); the arguments are their number,
+    /// and what is then [received](Self::received).
     pub fn receive_counted(
         &mut self,
         space: u32,

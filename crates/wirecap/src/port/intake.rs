@@ -85,8 +85,8 @@ impl PacketTimes {
         self.raised_ns = self.raised_ns.max(raised_ns);
     }
 
-    /// The time of the first of this number of packets, one or more, which have no times of their own, 1 ns
-    /// apart: that of the batch, or `now_ns` if some came later.
+    /// Gives times to this number of packets, 1 ns apart, and returns the first: the time of the batch, or
+    /// `now_ns` if some of them came later. At least one packet.
     pub(crate) fn run(&mut self, packets: u32, now_ns: Option<u64>) -> u64 {
         let packets = u64::from(packets);
         let first_ns = self.time_ns.max(now_ns.unwrap_or(0)).max(self.min_ns);

@@ -132,9 +132,10 @@ impl ForwardJob {
         self.next_hops.is_some()
     }
 
-    /// Whether this number of ports is enough to forward between.
-    fn goes_on_with(&self, ports: usize) -> bool {
-        self.is_routed() && ports >= 2
+    /// Whether there are ports to forward between.
+    fn can_forward(&self, capture: &Capture) -> bool {
+        let removed = capture.removed_ports().len();
+        removed == 0 || self.is_routed() && self.names.len() - removed >= 2
     }
 
     fn reports(&self) -> Vec<ForwardReport> {
@@ -260,13 +261,11 @@ impl Job for ForwardJob {
     }
 
     fn look(&mut self, capture: &Capture) -> (Vec<Message>, Option<End>) {
-        let gone = capture.removed_ports().len();
-        let is_cut = gone > 0 && !self.goes_on_with(self.names.len() - gone);
-        (self.complaints(capture), is_cut.then_some(End::Cut))
+        (self.complaints(capture), (!self.can_forward(capture)).then_some(End::Cut))
     }
 
-    fn after_removal(&self, ports_left: usize) -> &'static str {
-        if self.goes_on_with(ports_left) {
+    fn after_removal(&self, capture: &Capture) -> &'static str {
+        if self.can_forward(capture) {
             "the router goes on with the others; if the interface comes back, start wirecap again"
         } else {
             "forwarding ends"

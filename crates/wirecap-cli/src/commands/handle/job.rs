@@ -216,8 +216,7 @@ impl Job for HandleJob {
             .then(|| format!("{packets} {} captured and not handled: a signal gave them up", was(unhandled)))
     }
 
-    /// Packets that come to the interface by which others are sent on are not handled, so it is no loss if
-    /// they find no room.
+    /// Packets that arrive at the second interface are not handled, so those that find no room are no loss.
     fn judged(&self, mut report: Report) -> Report {
         report.ports.truncate(report.ports.len() - usize::from(self.forward.is_some()));
         report

@@ -45,7 +45,8 @@ fn what(jump: &Jump) -> String {
     format!("at {:.3} s of the profile, the packets' times jump {direction} by {by}", jump.seconds)
 }
 
-/// Packets whose times are far from those of the others, or which came late to bins that `may_close_early`.
+/// Packets whose times are far from those of the others, or that came after their bin was closed, if bins
+/// `may_close_early`.
 pub(super) fn outliers(late: u64, ahead: u64, may_close_early: bool) -> Option<String> {
     let sides = match (late, ahead) {
         (0, 0) => return None,

@@ -195,7 +195,7 @@ fn of_settings(record: &ProfileRecord, queue: usize) -> String {
         ),
         _ => match record.queues[queue].kind {
             RowKind::Queue => ", or another key or table (ethtool -X)".into(),
-            // The core on which the host handles a packet is its choice, and not by a table alone.
+            // The kernel chooses the core, and not by the NIC's table alone.
             RowKind::Core => String::new(),
             RowKind::Socket => ", or another --fanout".into(),
         },

@@ -23,7 +23,7 @@ use crate::capture::job::BatchHandler;
 const TRIES: usize = 20;
 const TURN: Duration = Duration::from_millis(1);
 
-/// Packets of which not all figures say something.
+/// Packets that are also counted apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SpecialPackets {
     /// They left the host, and so passed no receive queue.
