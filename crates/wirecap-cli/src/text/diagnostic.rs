@@ -43,6 +43,10 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
             let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
             format!("captured over AF_PACKET, not tapped: {}{remedy}", refusal::tap(*reason))
         }
+        Diagnostic::FewBlocks { blocks, enough } => format!(
+            "with {} (R) in a ring, the kernel may lose packets although the pool has room; {enough} are enough: raise -R or --memory",
+            counted(*blocks, "block")
+        ),
         Diagnostic::RingWithoutEffect => "--ring has no effect: a passive port has no ring of AF_XDP".into(),
         Diagnostic::XdpProgramFirst { program_id, program } => format!(
             "the XDP program{} (id {program_id}) gets packets first: those that it takes or drops are not captured",

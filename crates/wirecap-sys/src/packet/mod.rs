@@ -24,5 +24,5 @@ mod statistics;
 
 pub use error::PacketError;
 pub use ring::{BlockPacket, BlockPackets, BlockReader, BlockRing, CandidatePacket};
-pub use socket::{Closer, Fanout, PacketConfig, PacketSocket};
+pub use socket::{Closer, ENOUGH_BLOCKS, Fanout, PacketConfig, PacketSocket};
 pub use statistics::PacketStatistics;

@@ -89,6 +89,13 @@ pub struct PacketSocket {
     last_ns: u64,
 }
 
+/// With fewer blocks, the kernel drops some packets although blocks are free. `tpacket_rcv()` looks for room
+/// before it takes the lock of the ring (`__tpacket_v3_has_room()` in net/packet/af_packet.c): in the current
+/// block, and in the one a quarter of the ring ahead. `prb_close_block()`, on another core, gives the current
+/// block to user space a moment before the next one becomes current. A packet that comes in that moment needs
+/// the block ahead. That one is free unless three quarters of the ring are in use; but with fewer than four
+/// blocks, it is the current one again.
+pub const ENOUGH_BLOCKS: u32 = 4;
 /// A block is whole pages.
 const MIN_BLOCK_BYTES: u32 = 4096;
 

@@ -107,7 +107,10 @@ fn little_memory_leads_to_af_packet() {
         assert_eq!(report.ports[0].queues[0].mode, QueueMode::Packet);
         assert_eq!(report.memory.chunks_per_pool, chunks);
         let reason = Diagnostic::NotTapped { reason: TapRefusal::FewChunks };
-        assert!(report.ports[0].fallbacks.contains(&reason), "{:?}", report.ports[0].fallbacks);
+        let fallbacks = &report.ports[0].fallbacks;
+        assert!(fallbacks.contains(&reason), "{fallbacks:?}");
+        let few_blocks = Diagnostic::FewBlocks { blocks: chunks, enough: 4 };
+        assert_eq!(fallbacks.contains(&few_blocks), chunks < 4, "{fallbacks:?}");
     }
     let enough = wire.capture_of("in0", builder().memory(cores() * 2 * CHUNK_BYTES));
     assert_eq!(enough.report().ports[0].queues[0].mode, QueueMode::Tap);

@@ -37,6 +37,7 @@ fn samples() -> Vec<Diagnostic> {
     samples.extend([
         Diagnostic::Passive { reason: PassiveReason::NotEthernet { kind: "loopback".into() } },
         Diagnostic::NotTapped { reason: TapRefusal::NoTcx },
+        Diagnostic::FewBlocks { blocks: 2, enough: 4 },
         Diagnostic::RingWithoutEffect,
         Diagnostic::XdpProgramFirst { program_id: 7, program: None },
         Diagnostic::XdpProgramAttached { program_id: 8, program: Some("drop".into()) },

@@ -19,7 +19,7 @@ use wirecap_sys::{
     clock::{self, StampClock},
     memory::{FilledBlock, LivePool},
     netdev::{HardwareType, Interface, PromiscuousMode},
-    packet::{CandidatePacket, Closer, PacketConfig, PacketError, PacketSocket},
+    packet::{CandidatePacket, Closer, ENOUGH_BLOCKS, PacketConfig, PacketError, PacketSocket},
 };
 
 use super::{
@@ -216,6 +216,9 @@ impl Port for PacketPort {
         });
         report.fallbacks.extend(left.reason.map(|reason| Diagnostic::Passive { reason }));
         report.fallbacks.extend(left.not_tapped.map(|reason| Diagnostic::NotTapped { reason }));
+        let blocks = context.geometry.chunks_per_pool();
+        let few_blocks = Diagnostic::FewBlocks { blocks, enough: ENOUGH_BLOCKS };
+        report.fallbacks.extend((blocks < ENOUGH_BLOCKS).then_some(few_blocks));
         report.fallbacks.extend(context.config.ring_entries.map(|_| Diagnostic::RingWithoutEffect));
         report.fallbacks.extend(programs_first(&interface));
         report.fallbacks.extend(not_in_kernel);

@@ -90,6 +90,13 @@ diagnostics! {
             /// Why not.
             reason: TapRefusal,
         },
+        /// The rings of AF_PACKET have too few blocks: the kernel may lose packets although blocks are free.
+        "few_blocks" => FewBlocks {
+            /// Blocks of each ring: R.
+            blocks: u32,
+            /// With this number, that happens only while more than three quarters are in use.
+            enough: u32,
+        },
         /// A size of AF_XDP's rings is asked for, and has no effect: a passive port has none.
         "ring_without_effect" => RingWithoutEffect,
         /// An XDP program of another process gets packets first. What it takes or drops is not captured.
