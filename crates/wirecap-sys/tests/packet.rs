@@ -167,7 +167,10 @@ fn blocks_come_home_in_any_order_and_packets_without_a_block_are_counted() {
     reader.recycle(held.remove(1));
     bed.send(1_000..1_010);
     assert!(reader.is_silent());
-    reader.recycle(held.remove(0));
+    // The first and the third. The kernel may use more than one block for ten packets.
+    for handover in held {
+        reader.recycle(handover);
+    }
     bed.send(2_000..2_010);
     let mut numbers = Vec::new();
     while numbers.len() < 10 {
