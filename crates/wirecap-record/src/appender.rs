@@ -138,10 +138,7 @@ impl Appender {
         self.limit.give_back(before + granted - self.packets);
         self.show();
         match written {
-            Err(cause) => {
-                self.stop(StopReason::Failed { output: self.number, cause: &cause });
-                self.failure = Some(cause);
-            }
+            Err(cause) => self.fail(cause),
             Ok(()) if self.is_complete => self.stop(StopReason::FilesComplete),
             Ok(()) if are_last => self.stop(StopReason::LimitReached),
             Ok(()) => {}
@@ -372,10 +369,7 @@ impl Appender {
             _ => return,
         };
         match ended {
-            Err(cause) => {
-                self.stop(StopReason::Failed { output: self.number, cause: &cause });
-                self.failure = Some(cause);
-            }
+            Err(cause) => self.fail(cause),
             Ok(()) if self.is_complete => self.stop(StopReason::FilesComplete),
             Ok(()) => {}
         }
@@ -391,6 +385,13 @@ impl Appender {
             }
             _ => self.next_file(first_ns),
         }
+    }
+
+    /// Nothing more is written.
+    fn fail(&mut self, cause: RecordError) {
+        self.progress.counters.has_failed.store(true, Ordering::Relaxed);
+        self.stop(StopReason::Failed { output: self.number, cause: &cause });
+        self.failure = Some(cause);
     }
 
     fn stop(&mut self, stop: StopReason<'_>) {
@@ -448,6 +449,7 @@ impl Appender {
             }
             series.close();
         }
+        self.progress.counters.has_failed.store(self.failure.is_some(), Ordering::Relaxed);
         self.progress.counters.output_has_ended.store(true, Ordering::Relaxed);
         if let Some(copy) = &mut self.copy {
             copy.finish(self.output.give_up(), |copy| self.progress.counters.show_copy(copy));

@@ -40,6 +40,8 @@ pub struct WrittenCounts {
     /// Of these packets, how many are lost: another program deleted their file while it was written. They
     /// count once the file is closed.
     pub deleted: u64,
+    /// How many outputs have failed: nothing more is written to them.
+    pub failed_outputs: u64,
     /// Packets that follow a later one.
     pub out_of_order: u64,
     /// How often packets were written although another queue might have had an earlier one.
@@ -61,6 +63,7 @@ impl Sum for WrittenCounts {
             bytes: sum.bytes + next.bytes,
             output_files: sum.output_files + next.output_files,
             deleted: sum.deleted + next.deleted,
+            failed_outputs: sum.failed_outputs + next.failed_outputs,
             out_of_order: sum.out_of_order + next.out_of_order,
             forced: ForcedWrites {
                 memory: sum.forced.memory + next.forced.memory,
@@ -91,6 +94,8 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
     pub(crate) files: AtomicU64,
     pub(crate) deleted: AtomicU64,
+    /// Whether writing has failed.
+    pub(crate) has_failed: AtomicBool,
     pub(crate) out_of_order: AtomicU64,
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
@@ -159,6 +164,7 @@ impl Progress {
             bytes: read(&counters.bytes),
             output_files: read(&counters.files),
             deleted: read(&counters.deleted),
+            failed_outputs: counters.has_failed.load(Ordering::Relaxed).into(),
             out_of_order: read(&counters.out_of_order),
             forced: ForcedWrites { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },
             not_taken: self.backlog.as_ref().map_or(0, |backlog| backlog.not_taken()),

@@ -30,7 +30,7 @@ use super::{
     outcome::Outcome,
     output::{Output, Whereabouts},
     pace::Pace,
-    progress::Progress,
+    progress::{Progress, WrittenCounts},
     queues::Queues,
     rotation::Series,
     rotator::{Requests, Rotator},
@@ -179,7 +179,7 @@ impl Recorder {
         // Fails if the writer is gone, which is found below.
         let _ = sender.send(trailer.into());
         let abandoned = |failure| {
-            let (written, copy_reader) = (progress.written(), progress.copy_reader());
+            let (written, copy_reader) = (failed(progress.written()), progress.copy_reader());
             let whereabouts = Whereabouts::InPlace;
             let (last_packets, failure, partial) = (written.packets, Some(failure), None);
             let (lost_files, moved_files) = (Vec::new(), Vec::new());
@@ -213,10 +213,15 @@ impl Recorder {
         give_up.store(true, Ordering::Relaxed);
         let failure = RecordError::Stalled(STALL_TIMEOUT);
         match outcome.recv_timeout(GIVING_UP) {
-            Ok(outcome) => Outcome { failure: Some(failure), ..outcome },
+            Ok(outcome) => Outcome { written: failed(outcome.written), failure: Some(failure), ..outcome },
             Err(_) => abandoned(failure),
         }
     }
+}
+
+/// What is in an output that has failed.
+fn failed(written: WrittenCounts) -> WrittenCounts {
+    WrittenCounts { failed_outputs: 1, ..written }
 }
 
 /// A recorder, and what its thread runs.

@@ -171,6 +171,7 @@ fn an_output_that_fails_is_named_and_the_others_are_whole() {
     assert_eq!(stops.iter().collect::<Vec<_>>(), [1]);
     for (number, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.failure.is_some(), number == 1, "{outcome:?}");
+        assert_eq!(outcome.written.failed_outputs, u64::from(number == 1), "{outcome:?}");
         assert_eq!(outcome.written.packets == PACKETS, number != 1, "{outcome:?}");
     }
     assert!([0, 2, 3].map(|file: usize| read(&paths[file]).packets.len() as u64) == [PACKETS; 3]);

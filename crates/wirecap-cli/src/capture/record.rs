@@ -38,7 +38,7 @@ pub(crate) struct Record<'a> {
     #[serde(flatten)]
     #[cfg_attr(test, schemars(with = "Report"))]
     pub(super) report: Value,
-    /// What was written; null without `-w`.
+    /// What was written; null without `-w`, and if there was no room for a file at the start.
     pub(super) written: Option<WrittenFile<'a>>,
     /// What the threads have given up.
     pub(super) sandbox: SandboxReport,

@@ -75,7 +75,7 @@ impl fmt::Display for TimeTrouble {
             }
             Self::Uncertain(max_ns) => write!(
                 f,
-                "packets may have arrived up to {} before their timestamps: that is the time since the previous look at their \
+                "so far, packets may have arrived up to {} before their timestamps: that is the time since the previous look at their \
                  queue, also in silence; --timestamp kernel stamps each packet",
                 at_most(*max_ns)
             ),

@@ -309,6 +309,12 @@ fn of_output(written: &WrittenCounts) -> Vec<Family> {
             one(written.deleted),
         ),
         counter("output_files", Unit::None, "Files that were begun.", one(written.output_files)),
+        gauge(
+            "failed_outputs",
+            Unit::None,
+            "Outputs that have failed: nothing more is written to them.",
+            vec![(Vec::new(), Figure::Level(written.failed_outputs as f64))],
+        ),
         counter(
             "out_of_order",
             Unit::Packets,

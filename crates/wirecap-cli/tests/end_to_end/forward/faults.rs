@@ -244,6 +244,7 @@ fn a_full_disk_does_not_cut_the_wire() {
     }
     running.wait_for("No space left on device");
     running.wait_for("forwarding continues without writing");
+    running.signal(Signal::SIGUSR1);
     let listener = cable.listen("packet:r0", "arrived.pcapng", &["-c", "5", "ether proto 0x88b5"]);
     (0..5).for_each(|number| sender.send(&frame(number, 200)).unwrap());
     listener.wait();
@@ -254,6 +255,10 @@ fn a_full_disk_does_not_cut_the_wire() {
     assert_eq!(forwarded, account.sum("delivered"), "{:#}", account.0);
     assert_eq!(read(&partial(&path)).packets.len() as u64, kept);
     assert!((300..2_000).contains(&kept), "{kept}");
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    let accounts: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let failed: Vec<_> = accounts.iter().map(|account| &account["written"]["failed_outputs"]).collect();
+    assert_eq!(failed, [1, 1], "so far, and at the end");
     let unwritten = match account.sum("delivered") - kept {
         1 => "1 packet was captured but not written".into(),
         more => format!("{more} packets were captured but not written"),
