@@ -389,12 +389,13 @@ impl Appender {
 
     /// Nothing more is written.
     fn fail(&mut self, cause: RecordError) {
-        self.progress.counters.has_failed.store(true, Ordering::Relaxed);
+        self.progress.counters.note_failure();
         self.stop(StopReason::Failed { output: self.number, cause: &cause });
         self.failure = Some(cause);
     }
 
     fn stop(&mut self, stop: StopReason<'_>) {
+        self.progress.counters.has_stopped.store(true, Ordering::Relaxed);
         if let Some(series) = &mut self.series {
             series.close();
         }
@@ -449,7 +450,7 @@ impl Appender {
             }
             series.close();
         }
-        self.progress.counters.has_failed.store(self.failure.is_some(), Ordering::Relaxed);
+        self.failure.iter().for_each(|_| self.progress.counters.note_failure());
         self.progress.counters.output_has_ended.store(true, Ordering::Relaxed);
         if let Some(copy) = &mut self.copy {
             copy.finish(self.output.give_up(), |copy| self.progress.counters.show_copy(copy));

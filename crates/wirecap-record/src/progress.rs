@@ -40,7 +40,9 @@ pub struct WrittenCounts {
     /// Of these packets, how many are lost: another program deleted their file while it was written. They
     /// count once the file is closed.
     pub deleted: u64,
-    /// How many outputs have failed: nothing more is written to them.
+    /// Outputs that take no more packets before the end: writing failed, or they have what was requested.
+    pub ended_outputs: u64,
+    /// How many of them failed.
     pub failed_outputs: u64,
     /// Packets that follow a later one.
     pub out_of_order: u64,
@@ -63,6 +65,7 @@ impl Sum for WrittenCounts {
             bytes: sum.bytes + next.bytes,
             output_files: sum.output_files + next.output_files,
             deleted: sum.deleted + next.deleted,
+            ended_outputs: sum.ended_outputs + next.ended_outputs,
             failed_outputs: sum.failed_outputs + next.failed_outputs,
             out_of_order: sum.out_of_order + next.out_of_order,
             forced: ForcedWrites {
@@ -94,7 +97,8 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
     pub(crate) files: AtomicU64,
     pub(crate) deleted: AtomicU64,
-    /// Whether writing has failed.
+    /// Whether nothing more is written, and whether that is because writing failed.
+    pub(crate) has_stopped: AtomicBool,
     pub(crate) has_failed: AtomicBool,
     pub(crate) out_of_order: AtomicU64,
     pub(crate) forced_memory: AtomicU64,
@@ -106,11 +110,17 @@ pub(crate) struct Counters {
     /// Packets and bytes that wait for the reader of the copy.
     uncopied_packets: AtomicU64,
     uncopied_bytes: AtomicU64,
-    /// Whether nothing more is written to the output.
+    /// Whether the output is complete, so that only the copy is left.
     pub(crate) output_has_ended: AtomicBool,
 }
 
 impl Counters {
+    /// Nothing more is written: writing failed.
+    pub(crate) fn note_failure(&self) {
+        self.has_stopped.store(true, Ordering::Relaxed);
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
     /// Publishes the state of the copy.
     pub(crate) fn show_copy(&self, copy: &OutputCopy) {
         let CopyReader { was_behind, was_given_up, has_closed } = copy.reader();
@@ -164,6 +174,7 @@ impl Progress {
             bytes: read(&counters.bytes),
             output_files: read(&counters.files),
             deleted: read(&counters.deleted),
+            ended_outputs: counters.has_stopped.load(Ordering::Relaxed).into(),
             failed_outputs: counters.has_failed.load(Ordering::Relaxed).into(),
             out_of_order: read(&counters.out_of_order),
             forced: ForcedWrites { memory: read(&counters.forced_memory), time: read(&counters.forced_time) },

@@ -221,7 +221,7 @@ impl Recorder {
 
 /// What is in an output that has failed.
 fn failed(written: WrittenCounts) -> WrittenCounts {
-    WrittenCounts { failed_outputs: 1, ..written }
+    WrittenCounts { ended_outputs: 1, failed_outputs: 1, ..written }
 }
 
 /// A recorder, and what its thread runs.

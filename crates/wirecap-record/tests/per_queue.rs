@@ -11,7 +11,9 @@ use std::{
 use wirecap::{Builder, Capture, Mode, PortSpec, Report, port::null::NullPort};
 use wirecap_file::{Format, PacketHeader, pcap};
 use wirecap_lab::Capture as Trace;
-use wirecap_record::{Outcome, Output, Queues, RecordConfig, RecordError, Recorder, StopReason};
+use wirecap_record::{
+    Outcome, Output, Queues, RecordConfig, RecordError, Recorder, StopReason, WrittenCounts,
+};
 use wirecap_testing::{pipe, wait_until};
 
 const QUEUES: u16 = 3;
@@ -171,7 +173,8 @@ fn an_output_that_fails_is_named_and_the_others_are_whole() {
     assert_eq!(stops.iter().collect::<Vec<_>>(), [1]);
     for (number, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.failure.is_some(), number == 1, "{outcome:?}");
-        assert_eq!(outcome.written.failed_outputs, u64::from(number == 1), "{outcome:?}");
+        let WrittenCounts { ended_outputs, failed_outputs, .. } = outcome.written;
+        assert_eq!((ended_outputs, failed_outputs), if number == 1 { (1, 1) } else { (0, 0) }, "{outcome:?}");
         assert_eq!(outcome.written.packets == PACKETS, number != 1, "{outcome:?}");
     }
     assert!([0, 2, 3].map(|file: usize| read(&paths[file]).packets.len() as u64) == [PACKETS; 3]);

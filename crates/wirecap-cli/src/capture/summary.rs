@@ -191,14 +191,18 @@ fn in_output(
         let are = is(total.deleted);
         line += &format!("; {} of them {are} lost, deleted by another program", total.deleted);
     }
-    match report.total().delivered.saturating_sub(total.packets) {
-        0 => {}
-        unwritten if stage == Stage::Running => line += &format!("; {unwritten} more are on the way"),
-        unwritten => {
-            let (were, are) = (was(unwritten), is(unwritten));
-            let them = if total.output_files <= 1 && files.len() == 1 { "it" } else { "them" };
-            line += &format!("; {unwritten} more {were} captured and {are} not in {them}");
-        }
+    let missing = report.total().delivered.saturating_sub(total.packets);
+    let is_writing = stage == Stage::Running && total.ended_outputs == 0;
+    // Packets that the output did not accept in time will not be in it.
+    let coming = if is_writing { missing.saturating_sub(total.not_taken) } else { 0 };
+    let unwritten = missing - coming;
+    if unwritten > 0 {
+        let (were, are) = (was(unwritten), is(unwritten));
+        let them = if total.output_files <= 1 && files.len() == 1 { "it" } else { "them" };
+        line += &format!("; {unwritten} more {were} captured and {are} not in {them}");
+    }
+    if coming > 0 {
+        line += &format!("; {coming} more are on the way");
     }
     if let Some(most) = most.filter(|most| files.iter().any(|(_, counts)| counts.output_files > *most)) {
         let of_each = if files.len() > 1 { " of each queue" } else { "" };
@@ -286,6 +290,20 @@ without packets: 31        0   3100            0
         let one = [(all, written.total)].into_iter().collect();
         let text = in_output(&report, "x.pcapng", &one, None, Stage::Running);
         assert_eq!(text, "10 packets written to x.pcapng, 3800 bytes; 2 more are on the way\n");
+        // Some that do not come.
+        let text = |counts: WrittenCounts| {
+            let one = [(OutputFile::of_all("x.pcapng".into()), counts)].into_iter().collect();
+            in_output(&report, "x.pcapng", &one, None, Stage::Running).replace("\n    ", " ")
+        };
+        let counts = WrittenCounts { packets: 9, bytes: 700, ..WrittenCounts::default() };
+        assert_eq!(
+            text(WrittenCounts { not_taken: 1, ..counts }),
+            "9 packets written to x.pcapng, 700 bytes; 1 more was captured and is not in it; 2 more are on the way\n"
+        );
+        assert_eq!(
+            text(WrittenCounts { ended_outputs: 1, ..counts }),
+            "9 packets written to x.pcapng, 700 bytes; 3 more were captured and are not in it\n"
+        );
         // A ring that has turned.
         let counts = WrittenCounts { output_files: 57, packets: 12, bytes: 900, ..WrittenCounts::default() };
         let ring: WrittenFiles = [(OutputFile::of_all("x_*.pcapng".into()), counts)].into_iter().collect();

@@ -64,6 +64,9 @@ pub(super) struct Written {
     /// Of these packets, those that are lost with files that another program deleted.
     #[serde(default)]
     pub(super) deleted: u64,
+    /// Outputs that failed.
+    #[serde(default)]
+    pub(super) failed_outputs: u64,
 }
 
 /// Packets of the queues of `home` that `helper` took over.

@@ -84,6 +84,17 @@ fn packets_in_deleted_files_are_lost() {
 }
 
 #[test]
+fn an_output_that_failed_is_named() {
+    let now = Instant::now();
+    let mut history = History::default();
+    let mut report = report(10.0, 100_000, 0);
+    report.account.written.as_mut().unwrap().failed_outputs = 1;
+    history.add(report, now);
+    let screen = screen(80, 24, &view(&history, now));
+    assert!(screen.contains("200000 packets to x.pcapng: 20.0MB, 1 file, writing failed\n"), "{screen}");
+}
+
+#[test]
 fn what_has_no_room_is_missing_as_whole_rows_from_the_bottom() {
     let wanted = Rows { queues: 16, workers: 8, losses: 1, sample: 20 };
     let rows = |queues, workers, losses, sample| Rows { queues, workers, losses, sample };
