@@ -70,7 +70,8 @@ fn each_packet_is_in_one_file_of_its_time_and_each_file_is_whole() {
         let written = ["packets", "output_files", "bytes"].map(|name| account.written(name));
         let bytes = files.iter().map(|path| path.metadata().unwrap().len()).sum();
         assert_eq!(written, [sent, files.len() as u64, bytes], "{flags:?}");
-        assert!(files.len() > 3, "{files:?}");
+        // Two seconds; less if the machine stalls, since the senders then catch up.
+        assert!(files.len() > 1, "{files:?}");
         let traces: Vec<_> = files.iter().map(|path| packets(path)).collect();
         let all: Vec<_> = traces.iter().flatten().collect();
         for core in 0..cores() as u32 {
