@@ -450,8 +450,7 @@ impl Appender {
             }
             series.close();
         }
-        self.failure.iter().for_each(|_| self.progress.counters.note_failure());
-        self.progress.counters.output_has_ended.store(true, Ordering::Relaxed);
+        self.progress.counters.note_end(self.failure.is_some());
         if let Some(copy) = &mut self.copy {
             copy.finish(self.output.give_up(), |copy| self.progress.counters.show_copy(copy));
         }

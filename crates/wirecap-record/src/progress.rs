@@ -99,7 +99,7 @@ pub(crate) struct Counters {
     pub(crate) deleted: AtomicU64,
     /// Whether nothing more is written, and whether that is because writing failed.
     pub(crate) has_stopped: AtomicBool,
-    pub(crate) has_failed: AtomicBool,
+    has_failed: AtomicBool,
     pub(crate) out_of_order: AtomicU64,
     pub(crate) forced_memory: AtomicU64,
     pub(crate) forced_time: AtomicU64,
@@ -111,7 +111,7 @@ pub(crate) struct Counters {
     uncopied_packets: AtomicU64,
     uncopied_bytes: AtomicU64,
     /// Whether the output is complete, so that only the copy is left.
-    pub(crate) output_has_ended: AtomicBool,
+    output_has_ended: AtomicBool,
 }
 
 impl Counters {
@@ -119,6 +119,14 @@ impl Counters {
     pub(crate) fn note_failure(&self) {
         self.has_stopped.store(true, Ordering::Relaxed);
         self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// The output is complete, as far as it could be written.
+    pub(crate) fn note_end(&self, has_failed: bool) {
+        if has_failed {
+            self.note_failure();
+        }
+        self.output_has_ended.store(true, Ordering::Relaxed);
     }
 
     /// Publishes the state of the copy.
