@@ -44,7 +44,7 @@ fn opening(diagnostic: &Diagnostic) -> Option<String> {
             format!("captured over AF_PACKET, not tapped: {}{remedy}", refusal::tap(*reason))
         }
         Diagnostic::FewBlocks { blocks, enough } => format!(
-            "with {} (R) in a ring, the kernel may lose packets although the pool has room, with {enough} or more only while three \
+            "with {} (R) in a ring, the kernel may lose packets although the pool has room, with {enough} or more only while more than three \
              quarters of it are in use; raise -R or --memory",
             counted(*blocks, "block")
         ),
