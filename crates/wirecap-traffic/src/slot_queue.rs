@@ -232,11 +232,19 @@ impl SlotQueue {
         self.lane.stage(slot * self.slots.cells_per_slot, len)
     }
 
-    /// Waits at most `timeout` until the kernel has given back every frame. Returns how many are missing.
+    /// Waits until the kernel has given back every frame, or has given back none for `timeout`. Returns how
+    /// many are missing.
     pub(crate) fn finish(&mut self, timeout: Duration) -> u64 {
-        let Self { lane, slots, completed, .. } = self;
-        lane.finish(timeout, |cell| *completed += u64::from(slots.take_back(cell)));
-        self.in_flight()
+        let mut left = self.in_flight();
+        loop {
+            let Self { lane, slots, completed, .. } = self;
+            lane.finish(timeout, |cell| *completed += u64::from(slots.take_back(cell)));
+            match self.in_flight() {
+                // On a slow link, a ring takes seconds.
+                less if 0 < less && less < left => left = less,
+                missing => return missing,
+            }
+        }
     }
 
     /// Frames that the kernel has not given back.

@@ -110,7 +110,8 @@ impl XdpGenerator {
         Ok(Self { frames, queues, interface: interface.name, made: FrameTotals::default() })
     }
 
-    /// Waits at most a second until the kernel has given back every frame. Returns how many are missing.
+    /// Waits until the kernel has given back every frame, or none of a queue for a second. Returns how many
+    /// are missing.
     pub fn finish(&mut self) -> u64 {
         self.queues.iter_mut().map(|queue| queue.finish(Duration::from_secs(1))).sum()
     }

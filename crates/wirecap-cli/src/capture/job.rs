@@ -127,6 +127,13 @@ pub(crate) trait Job {
         ForwardLosses::default()
     }
 
+    /// All packets that were lost: before they were captured, and after it.
+    fn lost_in_all(&self, report: &Report) -> u64 {
+        let judged = self.judged(report.clone());
+        let early: u64 = judged.ports.iter().map(|port| port.dropped_before_xdp).sum();
+        judged.total().lost.total() + early + self.lost(report).total()
+    }
+
     /// What the job adds to the account as text.
     fn describe(&self, _: &Report) -> String {
         String::new()

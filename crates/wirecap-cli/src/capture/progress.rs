@@ -2,7 +2,7 @@
 
 use wirecap::{Capture, Report};
 
-use super::plan::Plan;
+use super::{job::Job, plan::Plan};
 use crate::{
     message::Message,
     print::{
@@ -27,11 +27,12 @@ impl Progress {
     }
 
     /// Writes the status line below a table, if it is due.
-    pub(crate) fn show(&mut self, capture: &Capture, table: impl FnOnce() -> Vec<String>) {
+    pub(crate) fn show(&mut self, capture: &Capture, job: &mut impl Job) {
         if self.line.is_due() {
             let report = capture.report();
             let now = snapshot(&report);
-            self.line.show_rates_below(&table(), now, |rates| fields(&report, now, rates));
+            let (table, lost) = (job.table(), job.lost_in_all(&report));
+            self.line.show_rates_below(&table, now, |rates| fields(&report, now, rates, lost));
         }
     }
 
@@ -64,20 +65,20 @@ fn snapshot(report: &Report) -> Snapshot {
 }
 
 /// The line with the rates since `before`, which becomes the snapshot of this report.
-pub(crate) fn line_since(before: &mut Snapshot, report: &Report) -> String {
-    let now = snapshot(report);
-    fields(report, now, before.advance(now)).join(GAP)
+pub(crate) fn line_since(before: &mut Snapshot, capture: &Capture, job: &impl Job) -> String {
+    let report = capture.report();
+    let now = snapshot(&report);
+    fields(&report, now, before.advance(now), job.lost_in_all(&report)).join(GAP)
 }
 
 /// The fields of the line. Losses are the first figure: a narrow terminal does not show the last ones.
-fn fields(report: &Report, now: Snapshot, Rates { pps, mbps }: Rates) -> Vec<String> {
-    let early: u64 = report.ports.iter().map(|port| port.dropped_before_xdp).sum();
+fn fields(report: &Report, now: Snapshot, Rates { pps, mbps }: Rates, lost: u64) -> Vec<String> {
     // Of several trace files, the one that is read least.
     let read = report.ports.iter().filter_map(|port| port.read_percent).reduce(f64::min);
     let (used, peak) = (report.pool_used_percent(), report.pool_peak_percent());
     let mut fields = vec![
         format!("{:.1} s", now.seconds),
-        format!("lost {}", report.total().lost.total() + early),
+        format!("lost {lost}"),
         counted(now.packets, "packet"),
         rate(pps),
     ];
@@ -103,20 +104,16 @@ mod tests {
     fn rates_count_from_the_last_line() {
         let report = report(3.0);
         let now = Snapshot { packets: 2_001_000, ..snapshot(&report) };
-        let line = fields(&report, now, Rates { pps: 4e6, mbps: 1_920.0 }).join(GAP);
+        let line = fields(&report, now, Rates { pps: 4e6, mbps: 1_920.0 }, 0).join(GAP);
         assert_eq!(line, "3.0 s  lost 0  2001000 packets  4.00 Mpps  pool 0 % (peak 0 %)  1920.0 Mbit/s");
     }
 
     #[test]
     fn a_narrow_terminal_shows_all_digits_of_the_losses() {
-        let port = PortReport {
-            dropped_before_xdp: 123_456_789_012,
-            read_percent: Some(7.0),
-            ..PortReport::default()
-        };
+        let port = PortReport { read_percent: Some(7.0), ..PortReport::default() };
         let report = Report { ports: vec![port], ..report(1_234_567.8) };
         let now = Snapshot { packets: 98_765_432_109_876, ..snapshot(&report) };
-        let fields = fields(&report, now, Rates { pps: 103.29e3, mbps: 12_345.6 });
+        let fields = fields(&report, now, Rates { pps: 103.29e3, mbps: 12_345.6 }, 123_456_789_012);
         let start = "1234567.8 s  lost 123456789012";
         assert_eq!(fitted(&fields, 39), start);
         let wide = format!("{start}  98765432109876 packets  103.29 kpps  read 7 %");

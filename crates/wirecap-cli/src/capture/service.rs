@@ -105,8 +105,8 @@ impl Snapshots<'_> {
         let account = Account { head: self.head, end: None, report: &report, written, changes, stood };
         let (record, text) = (account.record(self.plan, job), account.describe(self.plan, job));
         let sample = self.control.board.sampler.take(&report);
-        let unforwarded = job.lost(&report);
-        CaptureSnapshot { at, offloads, unforwarded, sample, written: total, account: record, text, report }
+        let lost = job.lost_in_all(&report);
+        CaptureSnapshot { at, offloads, lost, sample, written: total, account: record, text, report }
     }
 }
 

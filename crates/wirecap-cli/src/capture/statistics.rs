@@ -92,7 +92,7 @@ impl<'a> Statistics<'a> {
         if self.plan.output.json {
             self.print(capture, job, progress);
         } else {
-            let line = line_since(&mut self.snapshot, &capture.report());
+            let line = line_since(&mut self.snapshot, capture, job);
             progress.print(&Message::note(line).about(Topic::Progress));
         }
     }

@@ -157,9 +157,9 @@ impl<'a> Watch<'a> {
             if let Some(end) = self.serve(capture, job) {
                 break end;
             }
-            self.progress.show(capture, || job.table());
+            self.progress.show(capture, job);
             let snapshot = &mut self.manager_snapshot;
-            self.manager.tick(Instant::now(), || line_since(snapshot, &capture.report()));
+            self.manager.tick(Instant::now(), || line_since(snapshot, capture, job));
         };
         self.manager.stopping();
         self.progress.clear();

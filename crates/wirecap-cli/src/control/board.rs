@@ -24,7 +24,7 @@ use super::{
     protocol::{Change, EndRecord, Phase, Status},
     sample::{Sample, Sampler},
 };
-use crate::{serve::waker::Waker, text::loss::ForwardLosses};
+use crate::serve::waker::Waker;
 
 /// The shortest time between two snapshots, which read the counters of all queues.
 pub(crate) const SNAPSHOT_PERIOD: Duration = Duration::from_millis(100);
@@ -42,8 +42,8 @@ pub(crate) struct CaptureSnapshot {
     pub(crate) at: Instant,
     pub(crate) report: Report,
     pub(crate) offloads: Vec<Offload>,
-    /// Packets that were lost after they were captured.
-    pub(crate) unforwarded: ForwardLosses,
+    /// All packets that were lost: before they were captured, and after it.
+    pub(crate) lost: u64,
     /// What is written; `None` if packets are only counted.
     pub(crate) written: Option<WrittenCounts>,
     /// What its packets are; `None` unless a client wants that.
@@ -237,9 +237,6 @@ impl Board {
         let Identity { pid, name, command, ports, network_namespace, output } = self.identity.clone();
         let report = snapshot.map(|snapshot| &snapshot.report);
         let total = report.map(Report::total).unwrap_or_default();
-        let early: u64 =
-            report.map_or(0, |report| report.ports.iter().map(|port| port.dropped_before_xdp).sum());
-        let unforwarded = snapshot.map(|snapshot| snapshot.unforwarded).unwrap_or_default();
         Status {
             pid,
             name,
@@ -251,7 +248,7 @@ impl Board {
             seconds: report.map_or(0.0, |report| report.seconds),
             seen: total.seen,
             delivered: total.delivered,
-            lost: total.lost.total() + early + unforwarded.total(),
+            lost: snapshot.map_or(0, |snapshot| snapshot.lost),
             threshold_percent: report.and_then(|report| report.threshold_percent),
             output,
         }

@@ -196,7 +196,9 @@ pub(crate) fn find() -> Vec<FoundCapture> {
         let status = ControlClient::connect(&socket).and_then(|mut client| client.status());
         FoundCapture { socket, status }
     });
-    let mut found: Vec<_> = found.collect();
+    // One that has ended in the meantime is none.
+    let mut found: Vec<_> =
+        found.filter(|capture| capture.status.is_ok() || !connect::is_gone(&capture.socket)).collect();
     found.sort_by_key(|capture| capture.status.as_ref().map_or(u32::MAX, |status| status.pid));
     found
 }

@@ -43,6 +43,11 @@ pub(crate) fn within(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     }
 }
 
+/// Whether no process is at a socket, or it is not there any more.
+pub(super) fn is_gone(path: &Path) -> bool {
+    is_left_over(path) || !path.exists()
+}
+
 /// Whether a socket was left over by a process that was killed: it refuses connections.
 pub(super) fn is_left_over(path: &Path) -> bool {
     within(path, Duration::ZERO).is_err_and(|cause| cause.kind() == ErrorKind::ConnectionRefused)

@@ -247,12 +247,9 @@ mod tests {
     use wirecap::{Mode, port::null::NullPort};
 
     use super::{super::refusal::RefusalCode, *};
-    use crate::{
-        control::{
-            board::{Identity, SnapshotAnswer},
-            protocol::EndRecord,
-        },
-        text::loss::ForwardLosses,
+    use crate::control::{
+        board::{Identity, SnapshotAnswer},
+        protocol::EndRecord,
     };
 
     fn capture(mode: Mode) -> Capture {
@@ -361,7 +358,7 @@ mod tests {
             at,
             report: capture.report(),
             offloads: Vec::new(),
-            unforwarded: ForwardLosses::default(),
+            lost: 0,
             written: None,
             account: Value::Null,
             text: String::new(),

@@ -12,6 +12,7 @@ use std::{
 };
 
 use wirecap_lab::require_root;
+use wirecap_router::DropCause;
 use wirecap_testing::wait_until;
 use wirecap_traffic::LiveOptions;
 
@@ -142,7 +143,10 @@ fn the_rules_and_the_dashboard_use_metrics_that_exist() {
                 .chars()
                 .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_')
                 .collect();
-            assert!(exposed.contains(name.as_str()), "{file} uses {name}, which is not in {exposed:#?}");
+            // What only `wirecap forward` has.
+            let is_exposed =
+                exposed.contains(name.as_str()) || name == "wirecap_forward_dropped_packets_total";
+            assert!(is_exposed, "{file} uses {name}, which is not in {exposed:#?}");
             used.insert(name);
         }
     }
@@ -178,6 +182,15 @@ fn an_alert_notices_a_capture_that_is_down() {
     let test = directory.path().join("test.yml");
     fs::write(&test, format!("rule_files: [{}]\n{DOWN}", rules.display())).unwrap();
     promtool("an_alert_notices_a_capture_that_is_down", &["test", "rules", test.to_str().unwrap()], "");
+}
+
+#[test]
+fn an_alert_has_each_cause_of_a_loss_in_forwarding() {
+    let rules = include_str!("../../../../dist/prometheus/wirecap.rules.yml");
+    let (_, rest) = rules.split_once("wirecap_forward_dropped_packets_total{cause=~\"").unwrap();
+    let causes: BTreeSet<_> = rest.split('"').next().unwrap().split('|').collect();
+    let losses = DropCause::ALL.into_iter().filter(|cause| cause.is_loss());
+    assert_eq!(causes, losses.map(DropCause::name).collect());
 }
 
 #[test]

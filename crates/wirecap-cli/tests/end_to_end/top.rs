@@ -304,6 +304,28 @@ fn a_command_that_is_stopped_and_continued_has_its_terminal_again() {
 }
 
 #[test]
+fn a_command_that_was_stopped_for_long_connects_again() {
+    if !require_root("a_command_that_was_stopped_for_long_connects_again") {
+        return;
+    }
+    let lab = Lab::with_queues("toplong", 1);
+    let running = lab.capture(&["r0"]);
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", running.pid())).unwrap().count();
+    let unwatched = descriptors();
+    let terminal =
+        Terminal::run(&lab, &lab.right, &format!("{WIRECAP} top --interval 100ms {}", running.pid()));
+    terminal.wait_for("0 packets, counted and not written");
+    kill(terminal.pid(), Signal::SIGSTOP).unwrap();
+    wait_until("the capture disconnects it", || descriptors() == unwatched);
+    lab.send(0, 0, 5, LiveOptions::default());
+    kill(terminal.pid(), Signal::SIGCONT).unwrap();
+    terminal.wait_for("5 packets, counted and not written");
+    terminal.keys("q");
+    assert_eq!(terminal.exit_code(), 0);
+    running.stop();
+}
+
+#[test]
 fn nothing_is_coloured_with_no_color_and_nothing_is_shown_off_a_terminal() {
     if !require_root("nothing_is_coloured_with_no_color_and_nothing_is_shown_off_a_terminal") {
         return;

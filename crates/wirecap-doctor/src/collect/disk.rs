@@ -22,6 +22,8 @@ const PIECE_BYTES: usize = 4 << 20;
 /// The measurement ends after this time, or after `MAX_BYTES`.
 const LONGEST: Duration = Duration::from_secs(3);
 const MAX_BYTES: u64 = 2 << 30;
+/// Less than this is written too fast to be measured.
+const MIN_BYTES: u64 = 64 << 20;
 
 /// What is known of a directory, or of the directory of a file, without writing to it.
 ///
@@ -57,6 +59,10 @@ pub fn measure(disk: &mut Disk) -> Result<(), Error> {
     };
     let mut file = direct.or_else(|_| nameless(&path, OFlag::empty())).map_err(failed)?;
     let most = MAX_BYTES.min(disk.free_bytes / 4);
+    if most < MIN_BYTES {
+        let why = format!("{} MiB have to be free", (4 * MIN_BYTES) >> 20);
+        return Err(failed(io::Error::new(io::ErrorKind::StorageFull, why)));
+    }
     disk.bytes_per_second = Some(written_per_second(&mut file, most).map_err(failed)?);
     Ok(())
 }
@@ -142,8 +148,11 @@ mod tests {
         assert_eq!(found.path, fs::canonicalize(directory.path()).unwrap().display().to_string());
         assert!(found.free_bytes > 0 && !found.type_name.is_empty(), "{found:?}");
         assert_eq!((found.bytes_per_second, found.takes_direct_io), (None, None), "not without consent");
-        // 16 MiB.
-        found.free_bytes = 64 << 20;
+        found.free_bytes = (256 << 20) - 1;
+        let error = measure(&mut found).unwrap_err();
+        assert!(error.to_string().ends_with("256 MiB have to be free"), "{error}");
+        // 64 MiB.
+        found.free_bytes = 256 << 20;
         measure(&mut found).unwrap();
         assert!(found.bytes_per_second.is_some_and(|speed| speed > 0), "{found:?}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);

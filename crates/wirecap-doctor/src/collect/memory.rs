@@ -29,19 +29,36 @@ fn cgroup(files: &Files) -> Option<CgroupMemory> {
     let own = files.text("/proc/self/cgroup")?;
     let mut path = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim_matches('/');
     let mut tightest: Option<CgroupMemory> = None;
-    while !path.is_empty() {
-        let number = |file: &str| files.value(&format!("/sys/fs/cgroup/{path}/{file}"));
-        // "max" is no number.
-        if let (Some(limit_bytes), Some(used_bytes)) = (number("memory.max"), number("memory.current")) {
+    loop {
+        let name = |file: &str| format!("/sys/fs/cgroup/{path}/{file}");
+        let number = |file: &str| files.value::<u64>(&name(file));
+        // "max" is no number. Above `memory.high`, the kernel slows the group down.
+        let limit = [number("memory.max"), number("memory.high")].into_iter().flatten().min();
+        if let (Some(limit_bytes), Some(used_bytes)) = (limit, number("memory.current")) {
+            let statistics = files.text(&name("memory.stat")).unwrap_or_default();
+            let used_bytes = used_bytes.saturating_sub(reclaimable(&statistics));
             let room = |group: &CgroupMemory| group.limit_bytes.saturating_sub(group.used_bytes);
             let group = CgroupMemory { limit_bytes, used_bytes };
             if tightest.as_ref().is_none_or(|other| room(&group) < room(other)) {
                 tightest = Some(group);
             }
         }
+        // In a container, the limit is at the root.
+        if path.is_empty() {
+            return tightest;
+        }
         path = path.rsplit_once('/').map_or("", |(above, _)| above);
     }
-    tightest
+}
+
+/// Bytes of pages of files that the kernel gives up when it needs room, as in MemAvailable: all that were not
+/// used lately, and half of the others.
+fn reclaimable(statistics: &str) -> u64 {
+    let value = |name: &str| {
+        let line = statistics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    value("inactive_file") + value("active_file") / 2
 }
 
 #[cfg(test)]
@@ -65,6 +82,18 @@ mod tests {
             ("/sys/fs/cgroup/user.slice/memory.current", "100\n"),
         ]);
         assert_eq!(cgroup(&files), None);
+    }
+
+    #[test]
+    fn in_a_container_the_limit_is_at_the_root_and_pages_of_files_are_room() {
+        let (_directory, files) = root(&[
+            ("/proc/self/cgroup", "0::/\n"),
+            ("/sys/fs/cgroup/memory.max", "max\n"),
+            ("/sys/fs/cgroup/memory.high", "1000\n"),
+            ("/sys/fs/cgroup/memory.current", "990\n"),
+            ("/sys/fs/cgroup/memory.stat", "anon 300\nactive_file 80\ninactive_file 600\n"),
+        ]);
+        assert_eq!(cgroup(&files), Some(CgroupMemory { limit_bytes: 1000, used_bytes: 350 }));
     }
 
     #[test]

@@ -24,10 +24,11 @@ pub(super) fn examine(_: &Snapshot, interface: &Interface) -> Vec<Finding> {
     [lro, gro, vlan.flatten(), pause(interface)].into_iter().flatten().collect()
 }
 
-/// Whether packets come from outside this machine. A virtual device hands tags on beside the packet, whatever
-/// its setting.
+/// Whether packets come from outside this machine by the interface itself. A virtual device hands tags on
+/// beside the packet, whatever its setting, and that of a bond or team does not reach its members.
 fn is_nic(interface: &Interface) -> bool {
-    interface.driver.as_deref().is_some_and(|driver| !matches!(driver, "veth" | "tun" | "bridge" | "dummy"))
+    const VIRTUAL: [&str; 6] = ["veth", "tun", "bridge", "dummy", "bonding", "team"];
+    interface.driver.as_deref().is_some_and(|driver| !VIRTUAL.contains(&driver))
 }
 
 fn offload(

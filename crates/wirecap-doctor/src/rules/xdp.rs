@@ -62,10 +62,14 @@ fn room(snapshot: &Snapshot) -> u32 {
     snapshot.cell_bytes.saturating_sub(HEAD_ROOM_BYTES)
 }
 
+/// Drivers that run a program on other interfaces, their members, though the kernel calls that native.
+pub const ON_MEMBERS: [&str; 2] = ["bonding", "hv_netvsc"];
+
 /// Of veth, [`veth_queues`] knows the reason.
 fn generic(_: &Snapshot, interface: &Interface) -> Found {
     let driver = interface.driver.clone().filter(|_| !is_veth(interface))?;
-    (!interface.xdp?.native).then_some((Severity::Warning, Evidence::GenericXdp { driver }))
+    let is_native = interface.xdp?.native && !ON_MEMBERS.contains(&driver.as_str());
+    (!is_native).then_some((Severity::Warning, Evidence::GenericXdp { driver }))
 }
 
 /// `veth_set_xdp_features()` of drivers/net/veth.c: the other end, which may be in another namespace, has
@@ -216,6 +220,10 @@ mod tests {
         assert_eq!(rules(&findings), []);
         let findings = found_after(|snapshot| snapshot.interfaces[0].xdp = Some(Xdp::default()));
         assert_eq!(rules(&findings), [Rule::GenericXdp]);
+        for driver in ON_MEMBERS {
+            let findings = found_after(|snapshot| snapshot.interfaces[0].driver = Some(driver.into()));
+            assert_eq!(rules(&findings), [Rule::GenericXdp], "{driver}");
+        }
         let findings = found_after(|snapshot| {
             let interface = &mut snapshot.interfaces[0];
             (interface.driver, interface.xdp) = (Some("veth".into()), Some(Xdp::default()));

@@ -159,12 +159,14 @@ impl Interrupt {
     /// Whether it is of a receive queue, by its name: drivers call them `eth1-TxRx-3`, `virtio2-input.0`,
     /// `ice-eth1-TxRx-0`, `mlx5_comp3@pci:…`, and the others by what they do.
     pub fn is_of_receive_queue(&self) -> bool {
-        const OTHERS: [&str; 12] = [
-            "config", "async", "ctrl", "control", "mgmt", "misc", "output", "tx-", "-tx", "fdir", "pages",
-            "event",
-        ];
+        const OTHERS: [&str; 11] =
+            ["config", "async", "ctrl", "control", "mgmt", "misc", "output", "tx-", "-tx", "pages", "event"];
         let name = self.name.to_ascii_lowercase();
         let is_both = name.contains("txrx") || name.contains("tx-rx") || name.contains("rxtx");
+        // Of i40e: `i40e-0000:03:00.0:fdir-TxRx-0`.
+        if name.contains("fdir") {
+            return false;
+        }
         let is_known = ["rx", "input", "comp", "queue"].iter().any(|word| name.contains(word));
         is_both || is_known && !OTHERS.iter().any(|word| name.contains(word))
     }
@@ -199,6 +201,7 @@ mod tests {
             ("eth1", false),
             ("mlx5_async0@pci:0000:03:00.0", false),
             ("i40e-0000:03:00.0:misc", false),
+            ("i40e-0000:03:00.0:fdir-TxRx-0", false),
         ] {
             let interrupt = Interrupt { name: name.into(), ..Interrupt::default() };
             assert_eq!(interrupt.is_of_receive_queue(), expected, "{name}");

@@ -83,9 +83,22 @@ impl Queue {
     }
 }
 
-impl Account {
-    /// Packets that were lost, by cause and place.
+impl Report {
+    /// Packets that were lost, by cause and place. Those that were lost after they were captured, as by
+    /// forwarding, have one cause.
     pub(super) fn losses(&self) -> Vec<(Cause, u64)> {
+        let mut losses = self.account.losses();
+        let known: u64 = losses.iter().map(|&(_, packets)| packets).sum();
+        let after = Cause { place: self.status.command.clone(), cause: AFTER_CAPTURE.into() };
+        losses.push((after, self.status.lost.saturating_sub(known)));
+        losses.retain(|&(_, packets)| packets > 0);
+        losses
+    }
+}
+
+impl Account {
+    /// Packets that were lost before they were captured, by cause and place.
+    fn losses(&self) -> Vec<(Cause, u64)> {
         let of_port = |port: &Port| {
             let early = Cause { place: port.name.clone(), cause: BEFORE_XDP.into() };
             let of_queue = |queue: &Queue| {
@@ -98,7 +111,7 @@ impl Account {
             let of_queues: Vec<_> = port.queues.iter().flat_map(of_queue).collect();
             [(early, port.dropped_before_xdp)].into_iter().chain(of_queues)
         };
-        self.ports.iter().flat_map(of_port).filter(|&(_, packets)| packets > 0).collect()
+        self.ports.iter().flat_map(of_port).collect()
     }
 
     /// Packets and bytes that workers were given.
@@ -110,6 +123,8 @@ impl Account {
 
 /// What the NIC or its driver dropped.
 const BEFORE_XDP: &str = "dropped_before_xdp";
+/// What was captured and did not reach its destination.
+const AFTER_CAPTURE: &str = "after_capture";
 
 /// Where and why packets were lost.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

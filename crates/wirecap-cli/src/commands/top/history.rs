@@ -48,14 +48,13 @@ impl History {
     /// Adds a report received at `now`.
     pub(super) fn add(&mut self, mut report: Report, now: Instant) {
         let seconds = report.account.seconds;
-        if let Some(last) = self.last.as_mut().filter(|last| last.account.seconds.total_cmp(&seconds).is_eq())
-        {
-            // The account has not changed: the capture is ending.
-            last.status = report.status;
+        if self.last.as_ref().is_some_and(|last| last.account.seconds.total_cmp(&seconds).is_eq()) {
+            // The capture is ending: no more packets come, and what it has is written.
+            (self.before, self.last) = (Some(report.clone()), Some(report));
             return;
         }
         let is_first = self.last.is_none();
-        for (cause, packets) in report.account.losses() {
+        for (cause, packets) in report.losses() {
             let loss = self.losses.entry(cause).or_insert(Loss { packets: 0, last: None, step: 0 });
             if packets > loss.packets {
                 if !is_first {
@@ -193,9 +192,12 @@ pub(super) mod tests {
         assert_eq!(history.delivered(), Rates::default(), "nothing is known yet");
         history.add(report(10.5, 2_000, 0), now);
         assert_eq!(history.delivered(), Rates { pps: 4_000.0, bps: 3_200_000.0 });
-        // The same report once more, as from a capture that is ending.
-        history.add(report(10.5, 2_000, 0), now);
-        assert_eq!(history.delivered(), Rates { pps: 4_000.0, bps: 3_200_000.0 });
+        // A capture that is ending: no packets come, and the last ones are written.
+        let mut ending = report(10.5, 2_000, 0);
+        ending.account.written.as_mut().unwrap().bytes = 7;
+        history.add(ending, now);
+        assert_eq!(history.delivered(), Rates::default());
+        assert_eq!(history.account().unwrap().written.as_ref().unwrap().bytes, 7);
     }
 
     #[test]
@@ -211,6 +213,17 @@ pub(super) mod tests {
         let loss = history.losses.first_key_value().unwrap().1;
         assert_eq!((loss.packets, loss.last, loss.step), (7, Some(now + second), 2));
         assert_eq!(history.losses.len(), 1, "causes without packets are none");
+    }
+
+    #[test]
+    fn what_forwarding_loses_is_a_loss() {
+        let (mut history, now) = (History::default(), Instant::now());
+        let mut of_forward = report(1.0, 0, 5);
+        (of_forward.status.command, of_forward.status.lost) = ("forward".into(), 105);
+        history.add(of_forward, now);
+        let losses = history.losses.iter();
+        let losses: Vec<_> = losses.map(|(cause, loss)| (cause.cause.as_str(), loss.packets)).collect();
+        assert_eq!(losses, [("no_free_block", 5), ("after_capture", 100)]);
     }
 
     #[test]

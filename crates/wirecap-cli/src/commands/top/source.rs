@@ -93,14 +93,26 @@ impl Source {
     pub(super) fn watch(&mut self, interval: Duration) -> Result<()> {
         let Some(mut client) = self.client.take() else { return Ok(()) };
         let interval_ms = u64::try_from(interval.as_millis()).ok();
-        client.send(&Request::Watch { interval_ms, sample: true })?;
+        let request = Request::Watch { interval_ms, sample: true };
+        client.send(&request)?;
         let sender = self.news.sender();
         let receive = move || {
+            let mut has_come = false;
             loop {
-                let news = match client.answer(None).and_then(|answer| answer.map_or_else(gone, read)) {
+                let answer = client.answer(None);
+                // A capture disconnects clients that read nothing for a while, as this one does while it is
+                // stopped.
+                if matches!(answer, Ok(None)) && std::mem::take(&mut has_come) {
+                    if let Ok(again) = connect_again(&client, &request) {
+                        client = again;
+                        continue;
+                    }
+                }
+                let news = match answer.and_then(|answer| answer.map_or_else(gone, read)) {
                     Ok(news) => news,
                     Err(error) => News::Failed(error),
                 };
+                has_come = true;
                 let is_last = !matches!(news, News::Report(_));
                 if !sender.send(news) || is_last {
                     break;
@@ -172,6 +184,12 @@ fn base(port: &str) -> &str {
     let name =
         ["xdp:", "tap:", "packet:"].iter().find_map(|prefix| port.strip_prefix(prefix)).unwrap_or(port);
     name.split('@').next().unwrap_or(name)
+}
+
+fn connect_again(client: &ControlClient, request: &Request) -> Result<ControlClient> {
+    let mut again = ControlClient::connect(client.path())?;
+    again.send(request)?;
+    Ok(again)
 }
 
 fn gone() -> Result<News> {

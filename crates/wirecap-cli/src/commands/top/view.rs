@@ -160,13 +160,14 @@ impl View<'_> {
                     0 => String::new(),
                     deleted => format!(" ({deleted} lost in deleted files)"),
                 };
-                let failed = if written.failed_outputs > 0 { ", writing failed" } else { "" };
+                // In front of the path, which may be as long as the row.
+                let failed = if written.failed_outputs > 0 { "writing failed: " } else { "" };
                 let files = counted(written.output_files, "file");
                 page.line(&[
+                    (failed.into(), page.look.loss()),
                     (counted(written.packets, "packet"), Style::new()),
                     (deleted, page.look.loss()),
                     (format!(" to {output}: {}, {files}", bytes(written.bytes)), Style::new()),
-                    (failed.into(), page.look.loss()),
                 ]);
             }
             _ => {

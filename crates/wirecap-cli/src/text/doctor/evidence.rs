@@ -87,6 +87,9 @@ pub(crate) fn describe(evidence: &Evidence) -> String {
             "{}, fewer than the other end of the veth pair has transmit queues",
             counted(*queues, "receive queue")
         ),
+        Evidence::GenericXdp { driver } if matches!(driver.as_str(), "bonding" | "hv_netvsc") => {
+            format!("the driver {driver} runs XDP programs on its members only; capture those, or tap:NAME")
+        }
         Evidence::GenericXdp { driver } => format!("the driver {driver} runs no XDP programs here"),
         Evidence::ZeroCopyKernel { driver, since, running } => {
             format!("{driver} has zero-copy since Linux {since}; this is Linux {running}")

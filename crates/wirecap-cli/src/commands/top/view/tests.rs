@@ -91,7 +91,7 @@ fn an_output_that_failed_is_named() {
     report.account.written.as_mut().unwrap().failed_outputs = 1;
     history.add(report, now);
     let screen = screen(80, 24, &view(&history, now));
-    assert!(screen.contains("200000 packets to x.pcapng: 20.0MB, 1 file, writing failed\n"), "{screen}");
+    assert!(screen.contains("writing failed: 200000 packets to x.pcapng: 20.0MB, 1 file\n"), "{screen}");
 }
 
 #[test]
