@@ -81,7 +81,7 @@ fn drops_of_the_driver_are_reported_during_and_after_the_run() {
     let cable = Cable::quiet("unsent");
     // A veth drops frames that are too long for the other end.
     cable.right.ip(&["link", "set", "r0", "mtu", "600"]).unwrap();
-    let running = cable.spawn(&["forward", "m0", "m1"]);
+    let running = cable.spawn(&["forward", "m0", "m1", "--stats", "1s"]);
     running.wait_for(READY);
     let mut sender = cable.sender();
     for number in 0..5 {
@@ -89,6 +89,7 @@ fn drops_of_the_driver_are_reported_during_and_after_the_run() {
         sender.send(&frame(number, 1_000)).unwrap();
     }
     running.wait_for("m1 did not send 5 packets that it got; so far: driver 5, by its own counters 5");
+    running.wait_for("lost 5  10 packets");
     let ended = running.stop();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     let table = String::from_utf8(ended.stdout.clone()).unwrap();
